@@ -1,0 +1,1 @@
+"""Protocol 1 without I/O: framing, JSON, envelope, codes, limits, methods, params and documents."""
