@@ -8,7 +8,6 @@ would be used), and a configuration that looks up no name and downloads nothing.
 import contextlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -32,15 +31,13 @@ class Agent(NamedTuple):
     environment: Callable[[Path, int], dict[str, str]]
     files: Callable[[int], dict[str, str]]  # path under home -> text
     run_shell: Callable[[str], dict[str, Any]]  # a command line -> the `tool` step that runs it
-    needs: tuple[str, ...] = ()  # programs on PATH
+    peers: tuple[str, ...]  # what must be installed
 
     def require(self) -> None:
         """Skip the test (fail it where peers are required), saying what would bring the agent."""
-        if not install.PEERS_BY_NAME[self.name].installed():
-            missing(f"{self.name} is not in .peers: python tests/e2e/peers/install.py {self.name}")
-        for program in self.needs:
-            if shutil.which(program) is None:
-                missing(f"{self.name} needs {program} on PATH")
+        lacking = [name for name in self.peers if not install.PEERS_BY_NAME[name].installed()]
+        if lacking:
+            missing(f"not in .peers: python tests/e2e/peers/install.py {' '.join(lacking)}")
 
     def set_up(self, home: Path, port: int) -> dict[str, str]:
         """Write the agent's files into `home`; returns the variables it needs, HOME among them."""
@@ -121,6 +118,7 @@ CODEX = Agent(
             "justification": "the test wants it",
         },
     },
+    peers=("codex-acp",),
 )
 
 # -- opencode -----------------------------------------------------------------------------------
@@ -170,13 +168,14 @@ OPENCODE = Agent(
         "name": "bash",
         "input": {"command": command, "description": "the test wants it"},
     },
+    peers=("opencode",),
 )
 
 # -- claude-agent-acp ---------------------------------------------------------------------------
 
 CLAUDE = Agent(
     name="claude-agent-acp",
-    argv=lambda: [shutil.which("node") or "node", program("claude-agent-acp")],
+    argv=lambda: [program("node"), program("claude-agent-acp")],
     environment=lambda _home, port: {
         "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}",
         "ANTHROPIC_API_KEY": FAKE_KEY,
@@ -191,7 +190,7 @@ CLAUDE = Agent(
         "name": "Bash",
         "input": {"command": command, "description": "the test wants it"},
     },
-    needs=("node",),
+    peers=("node", "claude-agent-acp"),
 )
 
 AGENTS = (CODEX, OPENCODE, CLAUDE)

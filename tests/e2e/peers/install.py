@@ -60,6 +60,8 @@ PEERS_BY_NAME = {
         "1.18.33",
         f"opencode-{platform_suffix()}/bin/opencode",
     ),
+    # What claude-agent-acp runs on: the node on PATH is often older than the one it declares.
+    "node": Peer(f"node-{platform_suffix()}", "22.23.5", f"node-{platform_suffix()}/bin/node"),
     "claude-agent-acp": Peer(
         "@agentclientprotocol/claude-agent-acp",
         "0.101.0",
