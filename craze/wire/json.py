@@ -1,0 +1,206 @@
+"""JSON on the wire: written by the rules of codecs 1.1, read strictly at the door, fast inside.
+
+What a client sends goes through `parse` and `members`: the standard library's scanner, which
+refuses what is not JSON and tells where a value begins and ends. What we write, and what our own
+peers wrote, goes through ujson, which this module alone imports.
+"""
+
+import json as _json
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+import ujson
+
+ABSENT: Final = object()  # what a member that was not sent reads as
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+class NotJSON(ValueError):
+    """The text is not JSON, or is JSON past what this program will read."""
+
+
+class Repeated(dict[str, Any]):
+    """An object that gave a member twice; `member` is its name. The last value won."""
+
+    __slots__ = ("member",)
+    member: str
+
+
+def dumps(value: Any) -> bytes:
+    """`value` as compact JSON in UTF-8 (codecs 1.1).
+
+    A lone surrogate, which is no character, is written as `\\ufffd`. Raises ValueError for NaN,
+    infinities and nesting without end, TypeError for what JSON has no form for.
+    """
+    try:
+        text = ujson.dumps(
+            value,
+            ensure_ascii=False,
+            escape_forward_slashes=False,
+            encode_html_chars=False,
+            allow_nan=False,
+        )
+    except OverflowError as failure:
+        raise ValueError(str(failure)) from None
+    if text.isascii():
+        return text.encode("ascii")
+    if "\u2028" in text or "\u2029" in text:
+        text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub(r"\\ufffd", text).encode()
+
+
+def loads(data: bytes) -> Any:
+    """The value of what a peer of ours wrote, fast and forgiving; lone surrogates read as U+FFFD.
+
+    Every failure is a ValueError. A number past a double's range reads as infinity, which `dumps`
+    refuses.
+    """
+    text = data.decode()
+    if "NaN" in text or "Infinity" in text:  # ujson takes them for numbers
+        return parse(data)
+    try:
+        value = ujson.loads(text)
+        return _scrubbed(value) if _may_hold_surrogates(text) else value
+    except (RecursionError, OverflowError) as failure:
+        raise ValueError(str(failure)) from None
+
+
+def parse(data: bytes, *, duplicates: bool = False) -> Any:
+    """The value of `data`, read strictly (protocol tables 2.4, check 3). Raises NotJSON.
+
+    Refused besides what is no JSON at all: invalid UTF-8, a number past a double's range, an
+    integer of thousands of digits, nesting past the interpreter's depth. A member given twice
+    keeps its last value; with `duplicates` its object comes as a `Repeated`.
+    """
+    text = decode(data)
+    value, end = _scanner(text, duplicates)(_after_space(text, 0))
+    if _after_space(text, end) != len(text):
+        raise NotJSON("text after the value")
+    return value
+
+
+def decode(data: bytes) -> str:
+    """`data` as text. Raises NotJSON where it is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as failure:
+        raise NotJSON(str(failure)) from None
+
+
+def members(text: str) -> list[tuple[str, Any, int, int]] | None:
+    """The top-level object's members in order: name, value, where the value begins and ends.
+
+    A name given twice is there twice. None if `text` does not begin an object. Raises NotJSON.
+    """
+    scan = _scanner(text)
+    at = _after_space(text, 0)
+    if text[at : at + 1] != "{":
+        return None
+    found: list[tuple[str, Any, int, int]] = []
+    at = _after_space(text, at + 1)
+    mark = text[at : at + 1]
+    while mark != "}":
+        if mark != '"':
+            raise NotJSON("a member's name was expected")
+        name, at = scan(at)
+        at = _after_space(text, at)
+        if text[at : at + 1] != ":":
+            raise NotJSON("a colon was expected")
+        begin = _after_space(text, at + 1)
+        value, end = scan(begin)
+        found.append((name, value, begin, end))
+        at = _after_space(text, end)
+        mark = text[at : at + 1]
+        if mark == ",":
+            at = _after_space(text, at + 1)
+            mark = text[at : at + 1] if text[at : at + 1] != "}" else ","
+        elif mark != "}":
+            raise NotJSON("a comma or a closing brace was expected")
+    if _after_space(text, at + 1) != len(text):
+        raise NotJSON("text after the value")
+    return found
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    assert found is not None  # the pattern matches nothing, too
+    return found.end()
+
+
+def _scanner(text: str, duplicates: bool = False) -> Callable[[int], tuple[Any, int]]:
+    """Reads the value that begins exactly where it is told, and says where that ends."""
+    scan_once = _REPEATING if duplicates else _PLAIN
+    scrub = _may_hold_surrogates(text)
+
+    def scan(at: int) -> tuple[Any, int]:
+        try:
+            value, end = scan_once(text, at)
+            return (_scrubbed(value) if scrub else value), end
+        except StopIteration:
+            raise NotJSON("a value was expected") from None
+        except (ValueError, RecursionError) as failure:
+            raise NotJSON(str(failure)) from None
+
+    return scan
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise NotJSON(f"{constant} is not JSON")
+
+
+def _finite(token: str) -> float:
+    number = float(token)
+    if not math.isfinite(number):
+        raise NotJSON("a number is past a double's range")
+    return number
+
+
+def _noting_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    repeated = Repeated(made)
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            repeated.member = name
+            break
+        seen.add(name)
+    return repeated
+
+
+def _strict(**hooks: Any) -> Callable[[str, int], tuple[Any, int]]:
+    decoder = _json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, **hooks)
+    return decoder.scan_once  # type: ignore[attr-defined, no-any-return]
+
+
+_PLAIN = _strict()
+_REPEATING = _strict(object_pairs_hook=_noting_repeats)
+
+
+def _may_hold_surrogates(text: str) -> bool:
+    # Only an escape can bring one in: UTF-8 has none.
+    return "\\ud" in text or "\\uD" in text
+
+
+def _scrubbed(value: Any) -> Any:
+    """`value` with lone surrogates replaced by U+FFFD."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_scrubbed(item) for item in value]
+    if isinstance(value, dict):
+        made = {_scrubbed(name): _scrubbed(item) for name, item in value.items()}
+        if isinstance(value, Repeated):
+            kept = Repeated(made)
+            kept.member = _scrubbed(value.member)
+            return kept
+        return made
+    return value
