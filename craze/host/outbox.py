@@ -1,0 +1,157 @@
+"""A connection's writer: a bounded queue of whole lines and the one greenlet that sends them.
+
+Lines queued together leave together, in pieces of at most 64 KiB, so that a burst costs few system
+calls. Whoever queues a line never waits: it asks `fits` first and, where there is no room, is
+called back once there is. A peer that takes nothing for the write stall is given up.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from gevent import socket
+from gevent.event import Event
+
+from craze import greenlets
+from craze.wire.limits import CHUNK, RESET_RESERVE, WRITE_STALL, WRITER_QUEUE
+
+
+class Outbox:
+    """The lines on their way to one peer. `closed(error)` hears of the writer's end, once."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        closed: Callable[[BaseException | None], None],
+        *,
+        limit: int = WRITER_QUEUE,
+        reserve: int = RESET_RESERVE,
+        stall: float = WRITE_STALL,
+    ) -> None:
+        self._sock = sock
+        self._closed = closed
+        self._limit = limit
+        self._reserve = reserve
+        self._lines: deque[bytes] = deque()
+        self._queued = 0  # bytes not yet handed to the kernel, those being sent included
+        self._passed = 0  # bytes ever queued
+        self._marks: deque[tuple[int, Callable[[], None]]] = deque()
+        self._wake = Event()
+        self._room: list[Callable[[], None]] = []
+        self._finishing = False
+        self._terminal = False
+        self._held = False
+        sock.settimeout(stall)
+        self._writer = greenlets.spawn("outbox", self._write, on_error=self._failed)
+
+    def __repr__(self) -> str:
+        state = "finishing" if self._finishing else "held" if self._held else "open"
+        return f"<Outbox {state}, {self._queued} bytes queued>"
+
+    def fits(self, size: int) -> bool:
+        """Whether a line of `size` bytes may be queued now; an empty queue takes any line."""
+        return not self._queued or self._queued + size <= self._limit - self._reserve
+
+    def put(self, line: bytes, written: Callable[[], None] | None = None) -> None:
+        """Queue a line that `fits`, or a connection's last one, for which the reserve is kept.
+
+        `written` is called once its last byte is on the socket. After the terminal line nothing
+        more is taken.
+        """
+        if self._terminal:
+            return
+        self._lines.append(line)
+        self._queued += len(line)
+        self._passed += len(line)
+        if written is not None:
+            self._marks.append((self._passed, written))
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Call `call` after the next bytes have left (or never, if none ever do)."""
+        if call not in self._room:
+            self._room.append(call)
+
+    def wait_room(self, size: int) -> None:
+        """Wait until a line of `size` bytes fits."""
+        while not self.fits(size) and not self._terminal:
+            left = Event()
+            self.when_room(left.set)
+            left.wait()
+
+    def finish(self) -> None:
+        """Send what is queued, then end: `closed(None)`."""
+        self._finishing = True
+        self._wake.set()
+
+    def terminate(self, line: bytes = b"") -> None:
+        """Drop what is queued, finish the line being sent, send `line`, then end."""
+        self._lines.clear()
+        self._queued = len(line)
+        self._marks.clear()
+        if line:
+            self._lines.append(line)
+        self._terminal = True
+        self.finish()
+
+    def hold(self, held: bool) -> None:
+        """Stop sending, or go on: how a test makes a stalled peer out of a live one."""
+        self._held = held
+        self._wake.set()
+
+    def kill(self) -> None:
+        """End the writer at once; nothing more is sent and `closed` is not called."""
+        self._terminal = True
+        self._lines.clear()
+        self._writer.kill(block=False)
+        self._give_room()
+
+    def _write(self) -> None:
+        lines = self._lines
+        while True:
+            while lines and not self._held:
+                self._send(self._batch())
+            if self._finishing and not lines:
+                break
+            self._wake.clear()
+            if not lines or self._held:
+                self._wake.wait()
+        self._closed(None)
+
+    def _batch(self) -> bytes:
+        """The next lines as one piece: as many as fit a chunk, one at least."""
+        lines = self._lines
+        first = lines.popleft()
+        size = len(first)
+        if not lines or size >= CHUNK:
+            return first
+        batch = [first]
+        while lines and size + len(lines[0]) <= CHUNK:
+            line = lines.popleft()
+            size += len(line)
+            batch.append(line)
+        return b"".join(batch)
+
+    def _send(self, piece: bytes) -> None:
+        view = memoryview(piece)
+        while view:
+            sent = self._sock.send(view[:CHUNK])
+            view = view[sent:]
+            if not self._terminal:
+                self._queued -= sent
+                written = self._passed - self._queued
+                while self._marks and self._marks[0][0] <= written:
+                    self._marks.popleft()[1]()
+            if self._room:
+                self._give_room()
+
+    def _give_room(self) -> None:
+        waiting, self._room = self._room, []
+        for call in waiting:
+            call()
+
+    def _failed(self, error: BaseException) -> None:
+        self._terminal = True
+        self._lines.clear()
+        self._give_room()
+        self._closed(error)
