@@ -1,0 +1,145 @@
+"""Every path that craze knows on a machine, each with its one home here; no disk is touched.
+
+Two trees: the cache tree under HOME, which all craze directories of one HOME share, and the craze
+directory (`~/.craze` or CRAZE_HOME) with its configuration and saved sessions. Sockets lie in a
+third, the runtime base, which `runtime` chooses.
+"""
+
+import os
+from collections.abc import Mapping
+
+from .errors import MachineError
+
+_JOURNAL_NAME_BYTES = 200  # a file name holds 255
+
+
+def clean(path: str) -> str:
+    """`path` without `.`, `..` and doubled slashes; symbolic links are not looked at."""
+    cleaned = os.path.normpath(path)
+    return cleaned[1:] if cleaned.startswith("//") else cleaned
+
+
+def home(environ: Mapping[str, str]) -> str:
+    """The user's home: HOME, else the account's. Raises MachineError when neither is absolute."""
+    value = environ.get("HOME", "").strip()
+    if not value:
+        import pwd
+
+        try:
+            value = pwd.getpwuid(os.geteuid()).pw_dir
+        except KeyError:
+            raise MachineError("no home directory: set HOME to an absolute path") from None
+    if not value.startswith("/"):
+        raise MachineError(f"HOME={value!r} is not an absolute path")
+    return clean(value)
+
+
+def absolute(value: str, environ: Mapping[str, str], cwd: str) -> str:
+    """A directory that a variable names, made absolute: trimmed, a leading `~` taken as HOME, the
+    rest as from `cwd`, cleaned. Raises MachineError for a `~` with no home."""
+    value = value.strip()
+    if value == "~" or value.startswith("~/"):
+        value = home(environ) + value[1:]
+    return clean(os.path.join(cwd, value))
+
+
+def craze_home(environ: Mapping[str, str], cwd: str | None = None) -> str:
+    """The craze directory: CRAZE_HOME made absolute, else `~/.craze`. Raises MachineError."""
+    value = environ.get("CRAZE_HOME", "")
+    if not value.strip():
+        return os.path.join(home(environ), ".craze")
+    return absolute(value, environ, os.getcwd() if cwd is None else cwd)
+
+
+def namespace(directory: str) -> str:
+    """The namespace of a craze directory: eight hex digits of the SHA-256 of its path's bytes."""
+    # hashlib loads OpenSSL, megabytes of it, which no bridge needs for one digest.
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found]
+    except ImportError:
+        from _sha256 import sha256  # type: ignore[import-not-found]
+    digest: str = sha256(os.fsencode(directory)).hexdigest()
+    return digest[:8]
+
+
+class Paths:
+    """The paths of one user's craze directory on this machine."""
+
+    __slots__ = ("cache", "craze", "home")
+
+    def __init__(self, home_directory: str, craze_directory: str) -> None:
+        self.home = home_directory
+        self.craze = craze_directory
+        self.cache = os.path.join(home_directory, ".cache", "craze")
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], cwd: str | None = None) -> "Paths":
+        """The paths that an environment names. Raises MachineError when it names none."""
+        return cls(home(environ), craze_home(environ, cwd))
+
+    @property
+    def namespace(self) -> str:
+        return namespace(self.craze)
+
+    # ---- the cache tree ----
+
+    @property
+    def hosts(self) -> str:
+        return os.path.join(self.cache, "hosts")
+
+    @property
+    def hubs(self) -> str:
+        return os.path.join(self.cache, "hubs")
+
+    @property
+    def locks(self) -> str:
+        return os.path.join(self.cache, "locks")
+
+    @property
+    def host_logs(self) -> str:
+        return os.path.join(self.cache, "host-logs")
+
+    @property
+    def catalogs(self) -> str:
+        return os.path.join(self.cache, "catalogs")
+
+    def entry(self, host_id: str) -> str:
+        return os.path.join(self.hosts, host_id + ".json")
+
+    def host_lock(self, host_id: str) -> str:
+        return os.path.join(self.hosts, host_id + ".lock")
+
+    def claim(self, session_id: str) -> str:
+        return os.path.join(self.locks, session_id + ".lock")
+
+    def host_log(self, host_id: str) -> str:
+        return os.path.join(self.host_logs, host_id + ".log")
+
+    def pgids(self, host_id: str) -> str:
+        return os.path.join(self.host_logs, host_id + ".pgids")
+
+    # ---- the craze directory ----
+
+    @property
+    def config(self) -> str:
+        return os.path.join(self.craze, "config.toml")
+
+    @property
+    def index(self) -> str:
+        return os.path.join(self.craze, "sessions.jsonl")
+
+    def journal(self, workspace: str) -> str:
+        """The directory of the journals of sessions in `workspace`: its path, slashes as dashes."""
+        name = os.fsencode(workspace).strip(b"/").replace(b"/", b"-")[-_JOURNAL_NAME_BYTES:]
+        flat = name.decode("utf-8", "ignore")
+        return os.path.join(self.craze, "journal", f"--{flat}--")
+
+
+def lock_beside(path: str) -> str:
+    """The lock file under which `path` is rewritten."""
+    return path + ".lock"
+
+
+def host_socket(base: str, namespace: str, host_id: str) -> str:
+    """A host's socket under the runtime base."""
+    return os.path.join(base, namespace, host_id + ".sock")
