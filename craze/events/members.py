@@ -107,6 +107,29 @@ PAYLOADS: Final[dict[str, tuple[str, ...]]] = {
     "model": ("id", "name", "recent", "efforts", "defaultEffort", "switchEffort"),
 }  # fmt: skip
 
+# The objects of a state delta that are built where their facts are, not by `payload`. Of err,
+# usage and spending every member is always written; of a catalog, its revision (codecs 1.1).
+SECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "err": ("message", "class", "code"),
+    "config": ("options",),
+    "commands": ("commands",),
+    "plugins": ("plugins",),
+    "usage": ("contextTokens", "contextWindow", "turn", "session"),
+    "spending": (
+        "input", "output", "reasoning", "cacheRead", "cacheCreation", "costPicoUsd", "unpriced",
+    ),
+    "catalog": ("models", "revision"),
+    "slash": ("items",),
+    "slashRow": (
+        "name", "description", "source", "plugin", "qualified", "requires", "whileWorking", "run",
+    ),
+    "slashRun": (
+        "kind", "method", "param", "setting", "arg", "argHint", "picker", "local", "reason",
+    ),
+    "slashSetting": ("kind", "value"),
+    "askBody": ("permission", "question", "plan"),
+}  # fmt: skip
+
 
 def payload(kind: str, **members: Any) -> dict[str, Any]:
     """An object of `kind` with its members in wire order and those at their zero value left out.
