@@ -1,6 +1,6 @@
 """The journal's writer: every event and a few notes, as lines in one file per incarnation.
 
-A commit only queues; one greenlet hands what is queued to one thread, which alone touches the file.
+A commit only queues; one thread takes from the queue and alone touches the file.
 The queue is bounded, so a disk that stalls costs a gap in the journal and never the session's pace;
 a disk that fails ends the journal and never the session. A journal is never opened again to append.
 """
@@ -22,6 +22,7 @@ from craze.eventlog.cursors import ReplayFailed
 from craze.eventlog.reader import Replay, load, read
 from craze.eventlog.record import Record
 from craze.eventlog.stamp import Stamper
+from craze.eventlog.writer import Note, Writer
 from craze.wire import limits
 from craze.wire.times import format_time
 
@@ -93,32 +94,30 @@ class Journal:
         when = re.sub("[-:]", "", made[:19]) + "Z"
         self.path = os.path.join(root, slug(header["cwd"]), f"{when}_{self.incarnation}.jsonl")
         self.gaps: list[tuple[int, int]] = []  # at most JOURNAL_GAPS; past that they cover more
-        self.written = 0  # the last seq whose fate, a line or a gap, is in the file
-        self.size = 0  # bytes of complete lines in the file
         self.error = ""  # what ended the journal, if something did
         self._dropped = False
-        self._notice = notice
-        self._file = _File(self.path, lines.header(made, header), opener)
-        self._queue: list[Record | _Note | lines.Gap] = []
-        self._queue_bytes = 0
-        self._flight_entries = self._flight_bytes = 0  # with the thread, and not yet written
         self._gap: lines.Gap | None = None  # the queue's last entry, when that is a gap
+        self._notice = notice
+        self._file = Writer(
+            self.path, lines.header(made, header), opener, flush_seconds, flush_bytes
+        )
+        self._queue = self._file.queue
+        self._queued = 0  # bytes of all entries ever queued
         self._entries_max = queue_entries
         self._bytes_max = queue_bytes
-        self._flush_seconds = flush_seconds
         self._flush_bytes = flush_bytes
         self._flush_lines = flush_lines
         self._catch_up_seconds = catch_up
         self._close_wait = close_wait
-        self._writer: gevent.Greenlet | None = None
+        self._greenlet: gevent.Greenlet | None = None
+        self._working = False  # the thread is, or has been asked to
+        self._filled = Event()  # there is work for it
+        self._progress = Event()  # set, and replaced, after every write
         self._closing = False
-        self._over = False  # the writer has ended
-        self._filled = Event()  # something is queued
-        self._hurry = Event()  # and must not wait for the flush's time
-        self._progress = Event()  # set, and replaced, with every batch
+        self._over = False  # nothing is written any more
 
     def __repr__(self) -> str:
-        return f"<Journal {self.path} {self.health}, written to {self.written}>"
+        return f"<Journal {self.path} {self.health}, written to {self._file.written}>"
 
     @property
     def health(self) -> str:
@@ -127,7 +126,7 @@ class Journal:
 
     def event(self, record: Record) -> None:
         """Queue a record's line, or count it into a gap when the queue is full."""
-        self._put(record, record.size)
+        self._put(record)
 
     def note(self, kind: str, members: dict[str, Any]) -> None:
         """Queue a line that is no event: `kind` and its `members` are one of `lines.NOTES`.
@@ -135,11 +134,10 @@ class Journal:
         A `prompt_end` is on the disk, not only with the system, soon after. Raises KeyError for
         another kind or member.
         """
-        line = lines.note(self._stamp(self._clock.now()), kind, members)
         sync = kind == "prompt_end"
-        self._put(_Note(line, sync), len(line))
+        self._put(Note(lines.note(self._stamp(self._clock.now()), kind, members), sync))
         if sync:
-            self._hurry.set()
+            self._file.ask()
 
     def diag(self, kind: str, fields: dict[str, Any]) -> None:
         """Queue a `diag` line."""
@@ -150,9 +148,9 @@ class Journal:
 
         What is queued still counts as there.
         """
-        if self.error and not self.size:
+        if self.error and not self._file.size:
             return "no_journal"
-        if self._in_gap(low, high) or (self.error and high > self.written):
+        if self._in_gap(low, high) or (self.error and high > self._file.written):
             return "journal_gap"
         return ""
 
@@ -162,7 +160,7 @@ class Journal:
         Reading is done on a thread, a piece at a time. Raises ReplayFailed (codecs 4.4).
         """
         self._catch_up(low, high)
-        replay = Replay(self.path, low, high, self.incarnation, self.size)
+        replay = Replay(self.path, low, high, self.incarnation, self._file.size)
         threads = gevent.get_hub().threadpool
         while records := _result(threads.apply(_outcome, (replay.piece,))):
             yield from records
@@ -174,39 +172,41 @@ class Journal:
         """
         if self._closing:
             return
-        if self._writer is not None:
-            self.diag("closing", {})
-        self._closing = True
+        if self._greenlet is None:
+            self._closing = self._over = True
+            return
+        self.diag("closing", {})
+        self._closing = self._file.closing = True
         self._filled.set()
-        self._hurry.set()
-        if self._writer is not None:
-            self._writer.join(self._close_wait)
+        self._file.ask()
+        self._greenlet.join(self._close_wait)
 
-    def _put(self, entry: "Record | _Note", size: int) -> None:
+    def _put(self, entry: Record | Note) -> None:
         if self._closing or self.error:
             return
         queue = self._queue
-        if (
-            len(queue) + self._flight_entries >= self._entries_max
-            or self._queue_bytes + self._flight_bytes + size > self._bytes_max
-        ):
+        held = self._queued - self._file.taken
+        if len(queue) >= self._entries_max or held + entry.size > self._bytes_max:
             self._drop(entry.seq)
             return
-        if not queue:
-            self._filled.set()
-            if self._writer is None:
-                self._writer = greenlets.spawn("journal", self._write_all, on_error=self._fail)
-        queue.append(entry)
         self._gap = None
-        self._queue_bytes += size
-        if len(queue) >= self._flush_lines or self._queue_bytes >= self._flush_bytes:
-            self._hurry.set()
+        queue.append(entry)
+        self._queued += entry.size
+        if not self._working:
+            self._start()
+        elif len(queue) >= self._flush_lines or held >= self._flush_bytes:
+            self._file.ask()
+
+    def _start(self) -> None:
+        self._working = True
+        self._filled.set()
+        if self._greenlet is None:
+            self._greenlet = greenlets.spawn("journal", self._run, on_error=self._fail)
 
     def _drop(self, seq: int) -> None:
         if self._gap is None:
             self._gap = lines.Gap(self._stamp(self._clock.now()))
             self._queue.append(self._gap)
-            self._filled.set()
         self._gap.add(seq)
         if seq:
             self._remember(seq)
@@ -233,49 +233,37 @@ class Journal:
             while True:
                 if self._in_gap(low, high):
                     raise ReplayFailed("journal_gap")
-                if self.written >= high:
+                if self._file.written >= high:
                     return
                 if self._over:
                     break
-                self._hurry.set()
+                self._file.ask()
                 self._progress.wait()
         raise ReplayFailed("journal_behind")
 
-    def _write_all(self) -> None:
-        """The writer greenlet: batch after batch until the journal is closed, or fails."""
+    def _run(self) -> None:
+        """Keep the thread at work whenever there is some, until the journal is closed, or fails."""
         thread = ThreadPool(1)
+        loop = gevent.get_hub().loop
         try:
             while not self.error and (self._queue or not self._closing):
                 self._filled.wait()
-                if not self._closing:
-                    self._hurry.wait(self._flush_seconds)
                 self._filled.clear()
-                self._hurry.clear()
-                self._write(thread)
+                self._on(thread, self._file.work, lambda: loop.run_callback_threadsafe(self._tell))
+                self._working = self._closing or not self._file.idle()
+                if self._working:
+                    self._filled.set()
             self._on(thread, self._file.close)
         finally:
             self._over = True
             self._tell()
             thread.kill()
 
-    def _write(self, thread: ThreadPool) -> None:
-        batch, self._queue = self._queue, []
-        self._flight_entries, self._flight_bytes = len(batch), self._queue_bytes
-        self._queue_bytes = 0
-        self._gap = None
-        written = self._on(thread, self._file.write, batch)
-        if written is not None:
-            self.size, last = written
-            self.written = max(self.written, last)
-        self._flight_entries = self._flight_bytes = 0
-        self._tell()
-
-    def _on(self, thread: ThreadPool, work: Callable[..., Any], *args: Any) -> Any:
+    def _on(self, thread: ThreadPool, work: Callable[..., None], *args: Any) -> None:
         try:
-            return _result(thread.apply(_outcome, (work, *args)))
-        except OSError as failure:
+            _result(thread.apply(_outcome, (work, *args)))
+        except Exception as failure:
             self._fail(failure)
-            return None
 
     def _fail(self, failure: BaseException) -> None:
         if not self.error:
@@ -286,62 +274,6 @@ class Journal:
     def _tell(self) -> None:
         told, self._progress = self._progress, Event()
         told.set()
-
-
-class _Note:
-    """A queued line that is no event."""
-
-    __slots__ = ("line", "sync")
-    seq = 0
-
-    def __init__(self, line: bytes, sync: bool) -> None:
-        self.line = line
-        self.sync = sync
-
-
-class _File:
-    """The journal's file. Blocks; used by one thread alone."""
-
-    def __init__(self, path: str, header: bytes, opener: Callable[[str], int]) -> None:
-        self._path = path
-        self._header = header
-        self._opener = opener
-        self._fd: int | None = None
-        self._size = 0
-
-    def write(self, batch: list[Record | _Note | lines.Gap]) -> tuple[int, int]:
-        """Write the batch's lines and sync if one asks for it: the file's size, the last seq."""
-        parts = []
-        if self._fd is None:
-            self._fd = self._opener(self._path)
-            parts.append(self._header)
-        last = 0
-        sync = False
-        for entry in batch:
-            last = entry.seq or last
-            if type(entry) is Record:
-                parts.append(lines.event(entry))
-            elif type(entry) is _Note:
-                parts.append(entry.line)
-                sync = sync or entry.sync
-            elif type(entry) is lines.Gap:
-                parts.append(entry.line())
-        data = memoryview(b"".join(parts))
-        self._size += len(data)
-        while data:
-            data = data[os.write(self._fd, data) :]
-        if sync:
-            os.fsync(self._fd)
-        return self._size, last
-
-    def close(self) -> None:
-        """Sync and close."""
-        if self._fd is not None:
-            fd, self._fd = self._fd, None
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
 
 
 def _make_directory(path: str) -> None:

@@ -52,6 +52,7 @@ class Gap:
     """Entries that found the queue full, from one accepted line to the next."""
 
     __slots__ = ("_at", "events", "first", "notes", "seq")
+    size: Final = 0  # a gap is no burden on the queue
 
     def __init__(self, at: str) -> None:
         self._at = at
