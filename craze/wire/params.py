@@ -291,9 +291,17 @@ def _connect(args: Args) -> None:
     _filled(args, "sessionId")
 
 
+_CREATE_CHARS: Final = {
+    "cwd": limits.CWD_CHARS,
+    "prompt": None,
+    "provider": limits.PROVIDER_CHARS,
+    "model": limits.MODEL_CHARS,
+    "effort": limits.EFFORT_CHARS,
+}
+
+
 def _create(args: Args) -> None:
-    for name, most in (("cwd", 4096), ("prompt", None), ("provider", 64), ("model", 256),
-                       ("effort", 64)):  # fmt: skip
+    for name, most in _CREATE_CHARS.items():
         _filled(args, name, most)
     if args.get("permissionMode", "bypass") not in ("bypass", "prompt"):
         raise _bad("params.permissionMode must be bypass or prompt")
@@ -315,14 +323,14 @@ def _saved(args: Args) -> None:
     _filled(args, "workspace")
     if not args.get("workspace", "/").startswith("/"):
         raise _bad(f"params.workspace {quote(args['workspace'])} is not an absolute path")
-    if not 1 <= args.get("limit", 1) <= 200:
-        raise _bad("params.limit must be 1 to 200")
+    if not 1 <= args.get("limit", limits.SAVED_LIMIT) <= limits.SAVED_LIMIT_MAX:
+        raise _bad(f"params.limit must be 1 to {limits.SAVED_LIMIT_MAX}")
 
 
 def _reopen(args: Args) -> None:
     _filled(args, "id")
-    if len(args["id"].encode()) > 512:
-        raise _bad("params.id is longer than 512 bytes")
+    if len(args["id"].encode()) > limits.REOPEN_ID:
+        raise _bad(f"params.id is longer than {limits.REOPEN_ID} bytes")
 
 
 def _filled(args: Args, name: str, most: int | None = None) -> None:
