@@ -65,17 +65,26 @@ def namespace(directory: str) -> str:
 class Paths:
     """The paths of one user's craze directory on this machine."""
 
-    __slots__ = ("cache", "craze", "home")
+    __slots__ = ("cache", "craze", "home", "runtime", "xdg_runtime")
 
-    def __init__(self, home_directory: str, craze_directory: str) -> None:
+    def __init__(
+        self, home_directory: str, craze_directory: str, runtime: str = "", xdg_runtime: str = ""
+    ) -> None:
         self.home = home_directory
         self.craze = craze_directory
         self.cache = os.path.join(home_directory, ".cache", "craze")
+        self.runtime = runtime.strip()  # CRAZE_RUNTIME_DIR, as given
+        self.xdg_runtime = xdg_runtime.strip()  # XDG_RUNTIME_DIR, as given
 
     @classmethod
     def of(cls, environ: Mapping[str, str], cwd: str | None = None) -> "Paths":
         """The paths that an environment names. Raises MachineError when it names none."""
-        return cls(home(environ), craze_home(environ, cwd))
+        return cls(
+            home(environ),
+            craze_home(environ, cwd),
+            environ.get("CRAZE_RUNTIME_DIR", ""),
+            environ.get("XDG_RUNTIME_DIR", ""),
+        )
 
     @property
     def namespace(self) -> str:

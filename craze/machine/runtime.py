@@ -7,13 +7,13 @@ longer is passed over before anything is created. CRAZE_RUNTIME_DIR, once set, i
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from craze.wire.limits import SOCKET_PATH
 
 from . import trees
 from .errors import MachineError, reason
-from .paths import clean, host_socket
+from .paths import Paths, clean, host_socket
 
 _LONGEST = "0" * 12  # a host id; hub.sock is shorter
 
@@ -28,12 +28,12 @@ def check_length(path: str) -> None:
         )
 
 
-def socket_directory(environ: Mapping[str, str], namespace: str) -> str:
-    """The directory of a namespace's sockets, created and checked; its canonical path.
+def socket_directory(paths: Paths) -> str:
+    """The directory of the namespace's sockets, created and checked; its canonical path.
 
     Raises MachineError: of CRAZE_RUNTIME_DIR when that is set, else naming every candidate tried.
     """
-    given = environ.get("CRAZE_RUNTIME_DIR", "").strip()
+    given, namespace = paths.runtime, paths.namespace
     if given:
         if not given.startswith("/"):
             raise MachineError(f'rundir: CRAZE_RUNTIME_DIR="{given}" is not an absolute path')
@@ -41,7 +41,7 @@ def socket_directory(environ: Mapping[str, str], namespace: str) -> str:
             raise MachineError("rundir: CRAZE_RUNTIME_DIR=/ cannot be a craze-owned directory")
         return _use(clean(given), namespace, parents=True)
     tried: dict[str, str] = {}
-    for candidate in _candidates(environ):
+    for candidate in _candidates(paths.xdg_runtime):
         base = trees.canonical(candidate)
         if base in tried:
             continue
@@ -55,9 +55,8 @@ def socket_directory(environ: Mapping[str, str], namespace: str) -> str:
     )
 
 
-def _candidates(environ: Mapping[str, str]) -> Iterator[str]:
+def _candidates(xdg: str) -> Iterator[str]:
     euid = os.geteuid()
-    xdg = environ.get("XDG_RUNTIME_DIR", "").strip()
     if xdg.startswith("/"):
         yield clean(os.path.join(xdg, "craze"))
     if sys.platform == "darwin":

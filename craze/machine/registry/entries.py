@@ -1,18 +1,11 @@
-"""The registry of live hosts: one entry a host, read by whoever looks for a session.
-
-A host lives while it holds its lock; an entry whose lock can be had is a dead host's and is cleared
-away by whoever finds it. Sockets are never touched here: only their host knows whose they are.
-Protocol tables 17.1.
-"""
+"""A host's registry entry and its file (protocol tables 17.1)."""
 
 import json
-import os
 from typing import Any, NamedTuple
 
-from . import files, locks, trees
-from .errors import MachineError, reason
-from .ids import is_host_id
-from .paths import Paths
+from craze.machine import files
+from craze.machine.errors import MachineError, reason
+from craze.machine.paths import Paths
 
 ENTRY_BYTES = 64 * 1024
 
@@ -43,13 +36,6 @@ class Entry(NamedTuple):
 
 _TYPES = Entry.__annotations__
 _OMITTED = ("requestId", "requestHash", "stopping")  # when empty or false
-
-
-class Scan(NamedTuple):
-    """The live hosts in host-id order, and the ids of those whose entry could not be read."""
-
-    entries: list[Entry]
-    unreadable: list[str]
 
 
 def encode(entry: Entry) -> bytes:
@@ -95,53 +81,3 @@ def read(paths: Paths, host_id: str) -> Entry:
         raise
     except (OSError, ValueError) as failure:
         raise MachineError(f"{path}: {reason(failure)}") from None
-
-
-def scan(paths: Paths) -> Scan:
-    """Find every live host of this user, clearing dead ones away.
-
-    Raises MachineError when the registry itself cannot be read.
-    """
-    found = Scan([], [])
-    if not trees.cache_exists(paths, paths.hosts):
-        return found
-    try:
-        names = sorted(os.listdir(paths.hosts))
-    except OSError as failure:
-        raise MachineError(f"{paths.hosts}: {reason(failure)}") from None
-    for name in names:
-        host_id, extension = os.path.splitext(name)
-        if extension == ".json" and is_host_id(host_id):
-            _look(paths, host_id, found, names)
-    return found
-
-
-def _look(paths: Paths, host_id: str, found: Scan, names: list[str]) -> None:
-    try:
-        held = locks.probe(paths.host_lock(host_id))
-    except OSError:
-        found.unreadable.append(host_id)  # whether it lives cannot be known
-        return
-    if isinstance(held, locks.Lock):
-        _clear(paths, host_id, held, names)
-    elif held:
-        try:
-            found.entries.append(read(paths, host_id))
-        except FileNotFoundError:
-            pass  # it unlisted itself meanwhile
-        except MachineError:
-            found.unreadable.append(host_id)
-
-
-def _clear(paths: Paths, host_id: str, lock: locks.Lock, names: list[str]) -> None:
-    """Remove what a dead host left in the registry, its lock last and while it is held."""
-    entry = paths.entry(host_id)
-    leftovers = files.temporaries(entry)
-    try:
-        files.remove(entry)
-        for name in names:
-            if name.startswith(leftovers):
-                files.remove(os.path.join(paths.hosts, name))
-        lock.release(unlink=True)
-    except OSError:
-        lock.release()  # the next look tries again

@@ -1,0 +1,72 @@
+"""Finding the live hosts: whoever looks clears the dead ones away.
+
+A host lives while it holds its lock; an entry whose lock can be had is a dead host's. Sockets are
+never touched here: only their host knows whose they are.
+"""
+
+import os
+from typing import NamedTuple
+
+from craze.machine import files, locks, trees
+from craze.machine.errors import MachineError, reason
+from craze.machine.ids import is_host_id
+from craze.machine.paths import Paths
+
+from .entries import Entry, read
+
+
+class Scan(NamedTuple):
+    """The live hosts in host-id order, and the ids of those whose entry could not be read."""
+
+    entries: list[Entry]
+    unreadable: list[str]
+
+
+def scan(paths: Paths) -> Scan:
+    """Find every live host of this user, clearing dead ones away.
+
+    Raises MachineError when the registry itself cannot be read.
+    """
+    found = Scan([], [])
+    if not trees.cache_exists(paths, paths.hosts):
+        return found
+    try:
+        names = sorted(os.listdir(paths.hosts))
+    except OSError as failure:
+        raise MachineError(f"{paths.hosts}: {reason(failure)}") from None
+    for name in names:
+        host_id, extension = os.path.splitext(name)
+        if extension == ".json" and is_host_id(host_id):
+            _look(paths, host_id, found, names)
+    return found
+
+
+def _look(paths: Paths, host_id: str, found: Scan, names: list[str]) -> None:
+    try:
+        held = locks.probe(paths.host_lock(host_id))
+    except OSError:
+        found.unreadable.append(host_id)  # whether it lives cannot be known
+        return
+    if isinstance(held, locks.Lock):
+        _clear(paths, host_id, held, names)
+    elif held:
+        try:
+            found.entries.append(read(paths, host_id))
+        except FileNotFoundError:
+            pass  # it unlisted itself meanwhile
+        except MachineError:
+            found.unreadable.append(host_id)
+
+
+def _clear(paths: Paths, host_id: str, lock: locks.Lock, names: list[str]) -> None:
+    """Remove what a dead host left in the registry, its lock last and while it is held."""
+    entry = paths.entry(host_id)
+    leftovers = files.temporaries(entry)
+    try:
+        files.remove(entry)
+        for name in names:
+            if name.startswith(leftovers):
+                files.remove(os.path.join(paths.hosts, name))
+        lock.release(unlink=True)
+    except OSError:
+        lock.release()  # the next look tries again
