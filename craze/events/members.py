@@ -131,7 +131,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-def payload(kind: str, **members: Any) -> dict[str, Any]:
+def payload(kind: str, /, **members: Any) -> dict[str, Any]:
     """An object of `kind` with its members in wire order and those at their zero value left out.
 
     Zero is `""`, `0`, `False`, `None` and an empty list. A dict is kept even when it is empty: an
