@@ -22,7 +22,7 @@ class AgentError(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A mutating command that passed the socket layer. Answered by exactly one `Reply(token, …)`."""
+    """A mutating command past the socket layer: answered by exactly one `Reply(token, …)`."""
 
     token: Any  # the runner's own handle
     client: str
@@ -70,7 +70,7 @@ class StartFailed(NamedTuple):
 
 class AgentEvent(NamedTuple):
     """An event the session authors: text, thought, tool, todos, user, meta, subagent, command,
-    foreign_turn, replay, compaction. (`done`, `error`, asks and turns are the engine's to write.)"""
+    foreign_turn, replay, compaction. (`done`, `error`, asks and turns the engine writes itself.)"""
 
     event: Event
 
@@ -113,8 +113,8 @@ class SubagentCancelReturned(NamedTuple):
 
 
 class AskRaised(NamedTuple):
-    """The agent asks. `key` is its own handle, `body` the payload without an id (`ask` gives it
-    one, but for a fake's own). `in_turn` says whether the turn's end ends the ask."""
+    """The agent asks. `key` is its own handle, `body` the payload without an id: the engine gives
+    it one, unless it came with an `id` of its own. The end of the turn it comes in ends it."""
 
     key: Any
     kind: str  # permission, question, plan
@@ -123,7 +123,7 @@ class AskRaised(NamedTuple):
 
 
 class AskWithdrawn(NamedTuple):
-    """The agent gave up waiting for an answer."""
+    """The agent gave up waiting for an answer; no `AnswerAsk` follows for it."""
 
     key: Any
 
@@ -135,7 +135,8 @@ class AgentExited(NamedTuple):
 
 
 class TitleWritten(NamedTuple):
-    """The index write asked for by `WriteTitle` is done; `error` is its failure's text."""
+    """The index write asked for by `WriteTitle` is done; `error` is its failure's text. With a
+    token of None: an index write of the runner's own, whose failure the session tells."""
 
     token: Any
     error: str = ""
