@@ -14,9 +14,10 @@ Event = dict[str, Any]
 
 def text(words: str, agent: str = "") -> Event:
     """A piece of the assistant's reply."""
+    event: Event = {"type": "text", "text": words} if words else {"type": "text"}
     if agent:
-        return {"type": "text", "text": words, "agent": agent}
-    return {"type": "text", "text": words} if words else {"type": "text"}
+        event["agent"] = agent
+    return event
 
 
 def _event(kind: str, **members: Any) -> Event:

@@ -281,6 +281,7 @@ _ALWAYS: Final[dict[str, dict[str, Any]]] = {
 _POINTERS: Final[dict[str, tuple[str, ...]]] = {
     "output": ("exitCode",),
     "state": ("title", "mode", "model"),
+    "slashRow": ("description", "source"),
 }
 
 SHAPES: Final[dict[str, Shape]] = {
