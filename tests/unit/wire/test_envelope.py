@@ -49,13 +49,15 @@ def test_a_bad_line_fails_its_first_check(line, id, rpc, reason, message):
     )  # fmt: skip
 
 
-IDS = [b"1", b"-0", b"1.50", b"1E2", b"0.1e-7", b'""', b'"a b"', rb'"\u0041\ud800\/"', b"12345678901234567890123",
-       '"é\u2028"'.encode()]  # fmt: skip
+IDS = [b"1", b"-0", b"1.50", b"1E2", b"0.1e-7", b'""', b'"a b"', rb'"\u0041\ud800\/"', 
+       b"12345678901234567890123", '"é\u2028"'.encode()]  # fmt: skip
 
 
 @pytest.mark.parametrize("id", IDS)
-@pytest.mark.parametrize("line", [b'{"jsonrpc":"2.0","id":%b,"method":"session.state"}',
-                                  b' { "method" : "session.state" , "id" : %b , "jsonrpc":"2.0" }\t'])  # fmt: skip
+@pytest.mark.parametrize("line", [
+    b'{"jsonrpc":"2.0","id":%b,"method":"session.state"}',
+    b' { "method" : "session.state" , "id" : %b , "jsonrpc":"2.0" }\t',
+])  # fmt: skip
 def test_an_id_is_echoed_byte_for_byte(id, line):
     request = envelope.parse(line % id)
     assert request == (id, "session.state", envelope.ABSENT)

@@ -61,8 +61,7 @@ def test_a_hub_refuses_what_is_a_hosts():
     refusal = methods.not_served(METHODS["asks.get"], "hub")
     assert (refusal.code, refusal.reason) == ("unsupported", "host_only")
     assert refusal.message == (
-        "asks.get is a session host's: "
-        "connect to the session (session.connect) and send it there"
+        "asks.get is a session host's: connect to the session (session.connect) and send it there"
     )
     refusal = methods.not_served(METHODS["session.create"], "hub")
     assert refusal.reason == "unsupported"
@@ -72,6 +71,4 @@ def test_a_hub_refuses_what_is_a_hosts():
 def test_before_hello():
     refusal = methods.before_hello("session.state")
     assert (refusal.rpc, refusal.reason) == (-32000, "hello_required")
-    assert refusal.message == (
-        "session.state before hello: every method but hello needs one first"
-    )
+    assert refusal.message == ("session.state before hello: every method but hello needs one first")
