@@ -1,5 +1,5 @@
 # Every target does all of its own set-up: a virtual environment in .venv.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 

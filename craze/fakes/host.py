@@ -7,30 +7,31 @@ object a line on stdin, make the session do things. It ends at the end of stdin 
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import gevent
 import gevent.os
-from gevent import socket
 from gevent.socket import wait_read
 
 from craze import greenlets
 from craze.clock import ManualClock
 from craze.engine import port
-from craze.eventlog.incarnation import new_incarnation
 from craze.events import build
 from craze.events.members import payload
 from craze.fakes.stub import CAPABILITIES, Stub
 from craze.host.server import Server
 from craze.host.session import Facts, Session
 from craze.machine import registry, sockets
+from craze.machine.errors import MachineError, reason
+from craze.machine.ids import is_host_id, is_token, session_id
 from craze.machine.paths import Paths
 from craze.wire import json
 from craze.wire.framing import TOO_LONG, LineDecoder
 from craze.wire.limits import CHUNK, MIB, OUTBOUND_LINE
-from craze.wire.times import parse_time
+from craze.wire.times import format_time, parse_time
 
 NAME = "craze-fake-host"
 VERSION = "0.0.0-fakehost"
@@ -97,29 +98,33 @@ class FakeHost:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._host = json.loads(options.host)
+        self._host = json.loads(options.host.encode())
         if not isinstance(self._host, dict):
             raise Failure("usage: --host takes a JSON object")
         self._clock = ManualClock(START)
         self._tokens = tokens()
         self._stop_heard = 0
-        self._entry: registry.Entry | None = None
         self._listing: registry.Listing | None = None
         self.quitting = False
         self._session = self._new_session()
         self._server: Server | None = None
 
     def serve(self) -> dict[str, Any]:
-        """Bind, list and serve: the ready line."""
+        """Bind, list and serve: the ready line. Raises MachineError, OSError."""
         options = self._options
         if options.registry:
+            members = {
+                "startedAt": format_time(START),
+                "provider": self._host.get("provider", ""),
+                "workspace": WORKSPACE,
+            }
             paths = Paths.of({**os.environ, "HOME": options.registry})
-            self._listing = registry.bind(paths, options.host_id, self._listed())
+            self._listing = registry.bind(paths, options.host_id, members, sleep=gevent.sleep)
             listener, path = self._listing.listener, self._listing.socket
         else:
             listener, path = sockets.bind(options.socket), options.socket
         self._server = Server(
-            socket.socket(fileno=listener.detach()),
+            listener,
             self._session,
             host_id=options.host_id,
             version=VERSION,
@@ -150,11 +155,13 @@ class FakeHost:
 
     def close(self) -> None:
         """Unlist and end."""
-        if self._listing is not None:
-            self._listing.unbind()
         if self._server is not None:
             self._server.close()
             self._server.hang_up()
+        if self._listing is not None:
+            self._listing.unbind()
+        else:
+            os.unlink(self._options.socket)
 
     # ---- the session ----
 
@@ -175,7 +182,9 @@ class FakeHost:
             permission_mode=host.get("permissionMode", ""),
             started_at=self._clock.now() if host.get("startedAt") else 0,
         )
-        return Session(facts, new_incarnation(), self._clock, lambda post: Stub(post, host))
+        return Session(
+            facts, session_id(time.time_ns()), self._clock, lambda post: Stub(post, host)
+        )
 
     def _heard_stop(self) -> None:
         self._stop_heard += 1
@@ -183,14 +192,6 @@ class FakeHost:
     def _mark(self) -> None:
         if self._listing is not None:
             self._listing.update(stopping=True)
-
-    def _listed(self) -> dict[str, Any]:
-        return {
-            "pid": os.getpid(),
-            "startedAt": START,
-            "provider": self._host.get("provider", ""),
-            "workspace": WORKSPACE,
-        }
 
     def _list(self) -> None:
         if self._listing is not None:
@@ -384,6 +385,10 @@ def parse(arguments: list[str]) -> Options:
     options = Options(**given)
     if bool(options.socket) == bool(options.registry):
         raise Failure("usage: exactly one of --socket and --registry is required")
+    if not is_host_id(options.host_id):
+        raise Failure("usage: --host-id takes twelve lowercase hex digits")
+    if not is_token(options.session_id):
+        raise Failure("usage: --session-id takes 1 to 128 of A-Z a-z 0-9 . _ -")
     return options
 
 
@@ -416,8 +421,8 @@ def main() -> None:
         sys.exit(2)
     try:
         ready = host.serve()
-    except OSError as failure:
-        print(f"{NAME}: {failure}", file=sys.stderr)
+    except (MachineError, OSError) as failure:
+        print(f"{NAME}: {reason(failure)}", file=sys.stderr)
         sys.exit(1)
     if options.ack:
         ready["incarnation"] = host.incarnation
@@ -442,3 +447,7 @@ def main() -> None:
         if host.quitting:
             break
     host.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -8,28 +8,35 @@ their position.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gevent.event import Event
 
 from craze import greenlets
-from craze.eventlog.log import EventLog, Record, ReplayFailed, Subscription
+from craze.eventlog import EventLog, Record, ReplayFailed, Subscription
 from craze.host.outbox import Outbox
 from craze.wire import envelope
 
 
 class Attachment:
-    """`ended(attachment)` hears of the attachment's own end, whatever ends it."""
+    """`synchronized()` hears that the replay is over, `ended(attachment)` of the attachment's own
+    end, whatever ends it."""
 
-    def __init__(self, name: str, outbox: Outbox, ended: Callable[["Attachment"], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        outbox: Outbox,
+        synchronized: Callable[[], None],
+        ended: Callable[["Attachment"], None],
+    ) -> None:
         self.id = name
         self.live = False
         self.closed = False
         self.synchronized = False
         self.position = 0
         self._outbox = outbox
+        self._on_synchronized = synchronized
         self._ended = ended
-        self._log: EventLog | None = None
         self._subscription: Subscription | None = None
         self._held: Record | None = None
         self._replaying = False
@@ -42,14 +49,14 @@ class Attachment:
 
     def go_live(self, log: EventLog, subscription: Subscription, after: int) -> None:
         """The reply is queued: events may follow. `after` is where the stream continues."""
-        self._log = log
         self._subscription = subscription
         self.position = after
         self.live = True
-        self.at(subscription.cutoff, self._synchronize)
+        self.at(subscription.cutoff, lambda: self._synchronize(subscription.cutoff))
         if subscription.file_range is not None:
             self._replaying = True
-            greenlets.spawn(f"replay {self.id}", self._replay, subscription.file_range)
+            records = log.read_file(*subscription.file_range)
+            greenlets.spawn(f"replay {self.id}", self._replay, records)
         else:
             self.forward()
 
@@ -140,17 +147,18 @@ class Attachment:
         while self._barriers and self._barriers[0][0] <= self.position:
             self._barriers.popleft()[1].set()
 
-    def _synchronize(self) -> None:
+    def _synchronize(self, cutoff: int) -> None:
         self.synchronized = True
         self._outbox.put(
             envelope.notification(
-                "synchronized", {"subscription": self.id, "seq": self._subscription.cutoff}
+                "synchronized", {"subscription": self.id, "seq": cutoff}
             )
         )
+        self._on_synchronized()
 
-    def _replay(self, span: tuple[int, int]) -> None:
+    def _replay(self, records: Iterator[Record]) -> None:
         try:
-            for record in self._log.read_file(*span):
+            for record in records:
                 while not self.closed and not self._queue(record):
                     self._outbox.wait_room(len(record.line(self.id)))
                 if self.closed:

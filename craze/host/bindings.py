@@ -4,9 +4,9 @@ A binding outlives its connection, so that a client that lost one takes its id b
 token is stable for its id's life and is never logged.
 """
 
-from collections.abc import Callable
 from typing import Any
 
+from craze.engine.engine import Engine
 from craze.wire.codes import Refusal
 from craze.wire.limits import RETRY_AGE_MS
 
@@ -29,17 +29,11 @@ class Binding:
 
 
 class Bindings:
-    """The client ids of one engine incarnation. `mint` gives the next id; `retirable(client, now)`
-    says whether no receipt of it is held."""
+    """The client ids of one incarnation of a session, whose `engine` mints them and keeps their
+    receipts. `earlier` are those of the incarnation it replaces."""
 
-    def __init__(
-        self,
-        mint: Callable[[], str],
-        retirable: Callable[[str, int], bool],
-        earlier: "Bindings | None" = None,
-    ) -> None:
-        self._mint = mint
-        self._retirable = retirable
+    def __init__(self, engine: Engine, earlier: "Bindings | None" = None) -> None:
+        self._engine = engine
         self._by_token: dict[str, Binding] = {}
         # A replaced engine's tokens are remembered one generation: with the right id they start
         # afresh, with a wrong one they are refused as any known token is.
@@ -63,10 +57,10 @@ class Bindings:
             client = known.client if known else self._earlier.get(resume["token"])
             if client is not None and client != resume["clientId"]:
                 raise Refusal("bad_token", "the resume token does not match that client id")
-            if known is not None and not self._retired(known, now):
+            if known is not None and self._resumable(known, now):
                 before, known.connection = known.connection, connection
                 return known, True, before
-        binding = Binding(self._mint(), token, connection)
+        binding = Binding(self._engine.mint_client(), token, connection)
         self._by_token[token] = binding
         return binding, False, None
 
@@ -75,16 +69,20 @@ class Bindings:
         if binding.connection is connection:
             binding.connection = None
             binding.released = now
+            self._engine.release_client(binding.client)
 
     def holds(self, binding: Binding, connection: Any) -> bool:
         """Whether a command read on `connection` may still run there."""
         return binding.connection is connection and self._by_token.get(binding.token) is binding
 
+    def _resumable(self, binding: Binding, now: int) -> bool:
+        return not self._retired(binding, now) and self._engine.resume_client(binding.client)
+
     def _retired(self, binding: Binding, now: int) -> bool:
         return (
             binding.connection is None
             and now - binding.released >= _AGE
-            and self._retirable(binding.client, now)
+            and self._engine.retirable(binding.client, now)
         )
 
     def _drop_old(self, now: int) -> None:

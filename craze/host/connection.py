@@ -78,7 +78,8 @@ class Connection:
 
     def _serve(self, request: envelope.Request, method: Method) -> None:
         try:
-            HANDLERS[method.name](self, request.id, self._decode(request, method))
+            args = self._decode(request, method)
+            HANDLERS[method.name](self, request.id, args)
         except Refusal as refusal:
             self.refuse(request.id, refusal)
         except Gone:
@@ -145,7 +146,12 @@ class Connection:
                 f"this connection's attachment {self.attachment.id} is not yet closed: "
                 "detach it, or wait for its reset",
             )
-        attachment = Attachment(f"s-{self._subscriptions}", self.outbox, self._attachment_ended)
+        attachment = Attachment(
+            f"s-{self._subscriptions}",
+            self.outbox,
+            lambda: self.tell_presence(self.server.attached),
+            self._attachment_ended,
+        )
         self.attachment = attachment
         if self.server.session.facts.capabilities.get("presence"):
             self._teller = Teller(self._tell_presence, self.server.pace)

@@ -7,7 +7,7 @@ of its own and queues exactly one reply, or raises Refusal.
 from collections.abc import Callable
 from typing import Any
 
-from craze.eventlog.log import CursorRefused
+from craze.eventlog import CursorRefused
 from craze.host import rows
 from craze.transcript import snapshot
 from craze.wire import documents, json

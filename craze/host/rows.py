@@ -6,8 +6,7 @@ Every one is a read: nothing here changes anything, and nothing is a cut through
 from typing import Any
 
 from craze.host.session import Session
-from craze.transcript import facts
-from craze.transcript.caps import cap_ask
+from craze.transcript import caps, facts
 from craze.wire import documents
 from craze.wire.cells import one_line
 from craze.wire.limits import QUEUE_TEXT, ROW_TEXT_CELLS
@@ -94,7 +93,7 @@ def ask_summary(record: Any) -> Document:
 
 def ask_record(record: Any) -> Document:
     """An ask, whole, its strings within the item cap (protocol 9.2)."""
-    body, truncated = cap_ask(record.kind, record.body)
+    body, truncated = caps.ask_body(record.kind, record.body)
     return documents.build(
         "ask",
         id=record.id,
@@ -124,11 +123,11 @@ def _summary(record: Any) -> str:
     """What the ask is about: its tool, its first question, or the plan's name."""
     body = record.body
     if record.kind == "permission":
-        return body.get("tool", "")
+        return str(body.get("tool", ""))
     if record.kind == "plan":
-        return body.get("name", "")
-    prompts = (question.get("prompt", "") for question in body.get("questions", []))
-    return next((prompt for prompt in prompts if prompt.strip()), body.get("title", ""))
+        return str(body.get("name", ""))
+    prompts = (str(question.get("prompt", "")) for question in body.get("questions", []))
+    return next((prompt for prompt in prompts if prompt.strip()), str(body.get("title", "")))
 
 
 def _row_facts(session: Session) -> Document:

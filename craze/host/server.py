@@ -134,9 +134,7 @@ class Server:
 
     def _serve(self, session: Session) -> None:
         self.session = session
-        self._bindings = Bindings(
-            session.engine.mint_client, session.engine.retirable, self._bindings
-        )
+        self._bindings = Bindings(session.engine, self._bindings)
         session.on_started = self._started
         session.on_ended = self._ended
 
@@ -162,7 +160,10 @@ class Server:
                 pause = min(2 * pause, ACCEPT_BACKOFF_MAX)
                 continue
             pause = ACCEPT_BACKOFF_FIRST
-            if peer.same_user(sock):
-                self.connections.add(Connection(self, sock))
-            else:
+            try:
+                peer.check(sock)
+            except peer.Stranger as stranger:
+                self.report("accept", stranger)
                 sock.close()
+            else:
+                self.connections.add(Connection(self, sock))

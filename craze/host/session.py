@@ -17,7 +17,7 @@ from craze.clock import Clock
 from craze.engine import port
 from craze.engine.engine import Engine
 from craze.eventlog.journal import Journal
-from craze.eventlog.log import EventLog
+from craze.eventlog import EventLog
 from craze.transcript import Model
 from craze.wire.codes import Refusal
 from craze.wire.limits import COMMAND_TIMEOUT
@@ -124,7 +124,7 @@ class Session:
         self._inputs: deque[Any] = deque()
         self._stepping = False
         self._timers: dict[str, gevent.Greenlet] = {}
-        self._closer: gevent.Greenlet | None = None
+        self._closing: dict[str, gevent.Greenlet] = {}
 
     def __repr__(self) -> str:
         return f"<Session {self.facts.session_id} {self.engine.activity} at {self.log.head}>"
@@ -162,30 +162,31 @@ class Session:
             pending.wait(None)
         if isinstance(pending.answer, Refusal):
             raise pending.answer
-        return pending.answer
+        answer: dict[str, Any] = pending.answer
+        return answer
 
     def wait_started(self, seconds: float) -> bool:
         """Wait for the start's end; False when it has not come."""
-        return self._told_started.wait(seconds)
+        return bool(self._told_started.wait(seconds))
 
     def close(self) -> None:
         """End the session and its agent; every record of it is in the log on return, and nothing
         of the agent runs. A second call joins the first."""
         if not self.engine.closed:
             self.post(port.Close())
-        if self._closer is not None:
-            self._closer.join()
+        gevent.joinall(list(self._closing.values()))
 
-    def _close_agent(self, effect: port.CloseAgent) -> None:
-        if self._closer is None:
-            self._closer = greenlets.spawn("agent-close", self.agent.close)
+    def _close(self, what: str, close: Callable[[], None]) -> None:
+        # Apart, because both may wait: the agent for its process, the log for its journal.
+        if what not in self._closing:
+            self._closing[what] = greenlets.spawn(f"{what}-close", close)
 
     def _end(self, effect: port.Ended) -> None:
         for timer in self._timers.values():
             timer.kill(block=False)
         self._timers.clear()
-        self._close_agent(port.CloseAgent())
-        self.log.close()
+        self._close("log", self.log.close)
+        self._close("agent", self.agent.close)
         self._told_started.set()
         self.on_ended()
 
@@ -234,7 +235,7 @@ _CARRY_OUT: dict[type, Callable[[Session, Any], None]] = {
     port.SendSetting: lambda session, effect: session.agent.set(*effect),
     port.SendSubagentCancel: lambda session, effect: session.agent.cancel_subagent(*effect),
     port.AnswerAsk: lambda session, effect: session.agent.answer(*effect),
-    port.CloseAgent: Session._close_agent,
+    port.CloseAgent: lambda session, effect: session._close("agent", session.agent.close),
     port.Timer: Session._arm,
     port.WriteTitle: Session._title,
     port.JournalNote: Session._note,

@@ -218,6 +218,7 @@ def info(
     host_id: str,
     workspace: str,
     provider: str,
+    label: str,
     models: list[Document],
     modes: list[Document],
     revision: int,
@@ -225,7 +226,8 @@ def info(
     permission_mode: str = "",
     started_at: str = "",
 ) -> Document:
-    """The session info document (tables 6.1). `provider` is the provider's name, "" for none."""
+    """The session info document (tables 6.1). `provider` is the provider's name, "" for none, and
+    `label` what people call it."""
     return build(
         "info",
         sessionId=session_id,
@@ -233,7 +235,7 @@ def info(
         incarnation=incarnation,
         hostId=host_id,
         workspace=workspace,
-        provider=build("provider", name=provider, label=provider or "cursor"),
+        provider=build("provider", name=provider, label=label),
         catalogs=build("catalogs", models=models, modes=modes, revision=revision),
         capabilities=capabilities,
         retryHorizon=RETRY_HORIZON,

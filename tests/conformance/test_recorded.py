@@ -1,0 +1,18 @@
+"""The recorded scenarios of protocol 1, byte for byte against craze-fake-host."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.runner import Runner
+
+RECORDED = Path(__file__).resolve().parents[3] / "shared" / "wire"
+HOST_SCENARIOS = [*range(1, 19), 23]
+
+
+@pytest.mark.parametrize("number", HOST_SCENARIOS)
+def test_recorded_scenario(number: int, tmp_path: Path) -> None:
+    found = sorted(RECORDED.glob(f"{number:02d}-*.ndjson"))
+    if not found:
+        pytest.skip(f"no recorded scenario {number:02d}: {RECORDED} is not there")
+    Runner(found[0], tmp_path).run()
