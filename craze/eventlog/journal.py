@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import gevent
@@ -58,8 +59,9 @@ def create(path: str) -> int:
 
 
 def complain(words: str) -> None:
-    """Say a journal's notice on stderr."""
-    print(words, file=sys.stderr, flush=True)
+    """Say a journal's notice on stderr, if there is one to say it on."""
+    with suppress(OSError, ValueError):
+        print(words, file=sys.stderr, flush=True)
 
 
 class Journal:
@@ -194,7 +196,7 @@ class Journal:
         self._queued += entry.size
         if not self._working:
             self._start()
-        elif len(queue) >= self._flush_lines or held >= self._flush_bytes:
+        if len(queue) >= self._flush_lines or held + entry.size >= self._flush_bytes:
             self._file.ask()
 
     def _start(self) -> None:
