@@ -52,6 +52,8 @@ class Aside:
 
     def piece(self, text: Any) -> None:
         """Take one notification's text. Past the bound pieces are dropped; the result has all."""
+        if self._call.reply.ready():
+            return
         if isinstance(text, str) and self._size + len(text) <= self._limit:
             self._pieces.append(text)
             self._size += len(text)

@@ -250,7 +250,10 @@ class Client:
     def _made(self, call: Call, timeout: float) -> Any:
         try:
             self._submit(call)
-            return call.result(timeout)
+            result = call.result(timeout)
+            if self._feed is None or self._feed.state is ENDED:
+                self._tries = 0  # with no stream to be whole again, an answer says it
+            return result
         finally:
             # Also when a kill or an outer timeout takes the caller away: what has not left by
             # now never will.
@@ -385,7 +388,7 @@ class Client:
             if refusal.code != "unavailable":
                 self._finish(ConnectionLost(f"hello was refused: {refusal}"))
             return
-        except Exception as failure:  # whatever a caller's own dialling may raise
+        except (Exception, gevent.Timeout) as failure:  # whatever a caller's own dialling raises
             self._why = failure
             return
         self._adopt(connection)

@@ -149,10 +149,8 @@ class Feed:
         self._buffered += size
         self._arrived.set()
 
-    def live(self, subscription: Any) -> None:
+    def live(self, subscription: str) -> None:
         """The endpoint has opened it under this id."""
-        if not isinstance(subscription, str) or not subscription:
-            raise PeerFault(f"a subscription without an id: {subscription!r}")
         self.subscription = subscription
         self.state = LIVE
         self.began = True
@@ -215,6 +213,7 @@ class Attachment(Feed):
         return params
 
     def accept(self, result: dict[str, Any]) -> None:
+        subscription = _subscription(result)
         after = result.get("after")
         if not isinstance(after, dict) or not isinstance(after.get("incarnation"), str):
             raise PeerFault(f"an attach reply without its place: {after!r}")
@@ -239,7 +238,7 @@ class Attachment(Feed):
             }
             self.put(Notification("reset", restart))
         self._queued, self._lost = place, ""
-        self.live(result.get("subscription"))
+        self.live(subscription)
 
     def notice(self, method: str, params: dict[str, Any], size: int) -> None:
         if method == "reset":
@@ -332,6 +331,7 @@ class Roster(Feed):
         return {}
 
     def accept(self, result: dict[str, Any]) -> None:
+        subscription = _subscription(result)
         if not isinstance(result.get("sessions"), list):
             raise PeerFault("a roster without its sessions")
         if not self.began:
@@ -340,7 +340,7 @@ class Roster(Feed):
         else:
             self.put(Notification("reset", {"reason": self._reason, **result}))
         self._reason = "disconnected"
-        self.live(result.get("subscription"))
+        self.live(subscription)
 
     def notice(self, method: str, params: dict[str, Any], size: int) -> None:
         if method == "reset":
@@ -352,6 +352,13 @@ class Roster(Feed):
                 self.state, self._reason = LAGGING, "slow_consumer"
             else:
                 self.put(Notification(method, params), size)
+
+
+def _subscription(result: dict[str, Any]) -> str:
+    subscription = result.get("subscription")
+    if not isinstance(subscription, str) or not subscription:
+        raise PeerFault(f"a subscription without an id: {subscription!r}")
+    return subscription
 
 
 def _seq(params: dict[str, Any]) -> int:

@@ -4,7 +4,9 @@ A socket's peer is checked before a byte is exchanged: whoever may create a sock
 otherwise pose as the session's host.
 """
 
+import contextlib
 import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +18,7 @@ from craze.client.errors import ConnectionLost
 from craze.machine import peer, sockets
 from craze.wire.limits import HANDSHAKE_TIMEOUT
 
-PROGRAM_LEAVES = 2.0  # seconds a program has to end once its streams are closed and it was asked
+PROGRAM_LEAVES = 1.0  # seconds a program has to end once its streams are closed and it was asked
 POLL = 0.005  # seconds between looks at whether it has
 
 
@@ -70,7 +72,7 @@ class Program:
             view = view[cooperative.nb_write(self._write, view) :]
 
     def close(self) -> None:
-        """Close both streams, see the program end, and reap it."""
+        """Close both streams, end the program and what it started, and reap it."""
         if self._read < 0:
             return
         read, self._read = self._read, -1
@@ -78,15 +80,15 @@ class Program:
         os.close(write)
         os.close(read)
         try:
-            self._await_end(PROGRAM_LEAVES / 2)
-            self._process.terminate()
-            self._await_end(PROGRAM_LEAVES / 2)
+            self._signal(signal.SIGTERM)
+            with gevent.Timeout(PROGRAM_LEAVES, False):
+                while self._process.poll() is None:
+                    gevent.sleep(POLL)
         finally:
-            if self._process.poll() is None:
-                self._process.kill()
-                self._process.wait()
+            # Its group may hold more than itself: what it started goes with it.
+            self._signal(signal.SIGKILL)
+            self._process.wait()
 
-    def _await_end(self, timeout: float) -> None:
-        with gevent.Timeout(timeout, False):
-            while self._process.poll() is None:
-                gevent.sleep(POLL)
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # all gone; macOS says so
+            os.killpg(self.pid, number)

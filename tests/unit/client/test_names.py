@@ -32,9 +32,8 @@ def test_the_public_names() -> None:
 
 
 def test_the_package_alone_imports_next_to_nothing() -> None:
-    loaded = "import sys, craze.client; print([m for m in sys.modules if m in %r])" % (
-        ["gevent", "ujson", "tenacity", "craze.client.client"],
-    )
+    heavy = ["gevent", "ujson", "tenacity", "craze.client.client"]
+    loaded = f"import sys, craze.client; print([m for m in sys.modules if m in {heavy}])"
     shown = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True)
     assert shown.stdout == "[]\n", shown.stderr
 
