@@ -1,1 +1,1 @@
-
+"""`craze bridge`: a session's socket on stdin and stdout."""

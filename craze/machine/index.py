@@ -45,7 +45,7 @@ class Load(NamedTuple):
 
 
 class Index:
-    """The index of one craze directory. Every method blocks on the disk, a writer on its lock too."""
+    """The index of one craze directory. Methods block on the disk, writers on its lock too."""
 
     __slots__ = ("_lock_path", "_path", "_paths", "_sleep")
 

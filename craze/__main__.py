@@ -1,0 +1,60 @@
+"""Picks the command before anything heavy is imported: a bridge must start in no time.
+
+The standard library is not patched here or anywhere: greenlets use gevent's sockets by name.
+"""
+
+import os
+import sys
+
+# What takes the place of a closed stdin, stdout and stderr: nothing opened later may land there,
+# and reading and writing fail as they would have.
+_PLUGS = (os.O_WRONLY, os.O_RDONLY, os.O_RDONLY)
+
+
+def main() -> None:
+    """The console script `craze`, and `python -m craze`."""
+    for fd, flags in enumerate(_PLUGS):
+        _plug(fd, flags)
+    from craze.machine import reexec
+
+    _set_title([*reexec.remember(), *sys.argv[1:]])
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> int:
+    command = arguments[0] if arguments else ""
+    if command == "bridge":
+        from craze.bridge import command as bridge
+
+        return bridge.main(arguments[1:])
+    if command == "serve":
+        from craze.cli import serve
+
+        return serve.main(arguments[1:])
+    from craze.cli import app
+
+    return app.main(arguments)
+
+
+def _plug(fd: int, flags: int) -> None:
+    try:
+        os.fstat(fd)
+    except OSError:
+        os.open(os.devnull, flags)  # the lowest free number: this one
+
+
+def _set_title(words: list[str]) -> None:
+    """Show the process as the path it was started as and its arguments."""
+    # Without it the title grows over the environment, by which others know whose a process is.
+    own = "SPT_NOENV" not in os.environ
+    if own:
+        os.environ["SPT_NOENV"] = "1"
+    from setproctitle import setproctitle
+
+    setproctitle(" ".join(words))
+    if own:
+        del os.environ["SPT_NOENV"]  # no child's affair
+
+
+if __name__ == "__main__":
+    main()

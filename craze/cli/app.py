@@ -1,0 +1,147 @@
+"""The commands that may take their time to start, and what `craze` says of itself.
+
+`bridge` and `serve` never get here: they parse their own flags, and are listed for the help alone.
+"""
+
+import difflib
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+import craze
+
+from . import failures
+from .failures import Failure
+from .flags import Flag
+from .manual import Page, render
+
+# Every command with its line in the help; hidden ones have none.
+COMMANDS = {
+    "bridge": "stdin and stdout as one session's socket",
+    "serve": "one coding session, served until it is stopped or left alone",
+    "version": "print the version",
+}
+
+# The library's usage errors, by their public ancestor: where it keeps them has changed.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+_FLAG_ERRORS = ("NoSuchOption", "BadOptionUsage", "BadParameter", "MissingParameter")
+
+_HELP = Page(
+    "craze",
+    "coding sessions that stay alive, for any number of clients",
+    ["craze COMMAND [ARGUMENT...]", "craze --version"],
+    """
+    Keeps coding-agent sessions alive on this machine and serves each one to any number of clients:
+    at this machine directly, from others over ssh.
+    """,
+    [Flag("version", help="Print the version.", short="v")],
+    [
+        (
+            "COMMANDS",
+            "\n".join(f" craze {name:<9} {summary}" for name, summary in COMMANDS.items()),
+        ),
+        ("EXIT STATUS", "0 for success, 1 for a failure, 2 for a usage error."),
+        (
+            "ENVIRONMENT",
+            """
+            HOME locates the sessions of this user; CRAZE_HOME the settings and saved sessions, and
+            with them which sessions belong together (~/.craze). CRAZE_CONFIG is refused.
+            """,
+        ),
+    ],
+)
+
+
+class Group(TyperGroup):
+    """`craze` itself."""
+
+    def get_help(self, ctx: Any) -> str:
+        return render(_HELP).rstrip("\n")
+
+    def invoke(self, ctx: Any) -> Any:
+        return super().invoke(ctx)
+
+
+class Command(TyperCommand):
+    """A command whose help is a page, and which an old configuration variable keeps from running."""
+
+    def get_help(self, ctx: Any) -> str:
+        page = Page(
+            ctx.command_path,
+            COMMANDS[ctx.info_name],
+            [ctx.command_path + " [--help]"],
+            self.help or "",
+        )
+        return render(page).rstrip("\n")
+
+    def invoke(self, ctx: Any) -> Any:
+        failures.refuse_config(os.environ)
+        return super().invoke(ctx)
+
+
+app = typer.Typer(
+    name="craze",
+    cls=Group,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(craze.__version__)
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    ctx: typer.Context,
+    version: bool = typer.Option(False, "--version", "-v", is_eager=True, callback=_print_version),
+) -> None:
+    if ctx.invoked_subcommand is not None:
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Failure("craze: refusing to start TUI on a non-tty", failures.USAGE)
+    print(ctx.get_help())
+
+
+@app.command(cls=Command)
+def version() -> None:
+    """Prints the version of this craze, and nothing else."""
+    print(craze.__version__)
+
+
+def main(arguments: list[str]) -> int:
+    """Run `craze` with these arguments; its exit code."""
+    try:
+        _check_command(arguments)
+        code = app(arguments, prog_name="craze", standalone_mode=False)
+    except Failure as failure:
+        failures.report(failure.line)
+        return failure.code
+    except _UsageError as failure:
+        failures.report(_usage(failure))
+        return failures.USAGE
+    return code if isinstance(code, int) else 0
+
+
+def _check_command(arguments: list[str]) -> None:
+    """Raise Failure for a first word that is no command; it is not repeated, for it may be secret."""
+    word = arguments[0] if arguments else ""
+    if not word or word.startswith("-") or word in COMMANDS:
+        return
+    near = difflib.get_close_matches(word, COMMANDS, 1)
+    hint = f' (did you mean "{near[0]}"?)' if near else ""
+    raise Failure(f"craze: unknown command; see craze --help{hint}", failures.USAGE)
+
+
+def _usage(failure: Any) -> str:
+    path = failure.ctx.command_path if failure.ctx is not None else "craze"
+    if type(failure).__name__ in _FLAG_ERRORS:
+        return f"{path}: unknown or malformed flag; see {path} --help"
+    return f"{path}: takes no arguments; see {path} --help"
