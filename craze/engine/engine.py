@@ -207,6 +207,11 @@ class Engine:
         return self._turns.prompted
 
     @property
+    def turn_count(self) -> int:
+        """How many turns, craze's and the agent's own, have started."""
+        return self._turns.count
+
+    @property
     def cancelled(self) -> bool:
         """Whether craze's last turn was cancelled."""
         return self._turns.cancelled

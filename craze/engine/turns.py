@@ -77,7 +77,7 @@ class Turns:
 
     __slots__ = (
         "_asks",
-        "_count",
+        "_number",
         "_held_back",
         "_holds",
         "_queue",
@@ -85,6 +85,7 @@ class Turns:
         "_stage",
         "armed",
         "cancelled",
+        "count",
         "current",
         "ended_at",
         "err",
@@ -100,6 +101,7 @@ class Turns:
         self.foreign: dict[str, Any] | None = None  # the running bracket
         self.failed = False  # the last turn failed; the next start clears it
         self.err = ""
+        self.count = 0  # of turns started, craze's and foreign ones
         self.prompted = False
         self.cancelled = False  # the last turn was cancelled; the next start clears it
         self.ended_at = 0  # when the last turn, craze's or foreign, ended; nanoseconds
@@ -108,7 +110,7 @@ class Turns:
         self._queue = queue
         self._asks = asks
         self._receipts = receipts
-        self._count = 0
+        self._number = 0  # the last turn's of craze's
         self._holds: dict[int, _Hold] = {}
         self._held_back = False  # a fence held back what would have started
 
@@ -211,6 +213,7 @@ class Turns:
         bracket = event.get("foreignTurn") or {}
         if bracket.get("running"):
             self.foreign, self.foreign_at = bracket, self._stage.now
+            self.count += 1
             self._stage.commit(event)
             return
         if self.foreign is not None:
@@ -273,8 +276,9 @@ class Turns:
         self._holds.clear()
 
     def _begin(self, start: _Start) -> dict[str, Any]:
-        self._count += 1
-        turn = self.current = Turn(self._count, start.cause, start.row, self._stage.now)
+        self._number += 1
+        self.count += 1
+        turn = self.current = Turn(self._number, start.cause, start.row, self._stage.now)
         self.failed = self.cancelled = False
         self.err = ""
         self.prompted = True
@@ -327,7 +331,7 @@ class Turns:
             disarm = disarm or gone
         self._stage.commit(build.turn_ended(
             turn.id, turn.cause, **ending.members,
-            next=f"turn-{self._count + 1}" if start else "", pending=len(self._queue.rows),
+            next=f"turn-{self._number + 1}" if start else "", pending=len(self._queue.rows),
         ))  # fmt: skip
         if disarm and armed is not None:
             self._tell(armed.cause, {}, disarm)
