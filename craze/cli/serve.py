@@ -13,7 +13,7 @@ from craze.machine import config, environment, ready
 from craze.machine.errors import MachineError
 from craze.machine.ids import is_host_id, is_token
 from craze.machine.index import Load
-from craze.machine.paths import Paths, absolute
+from craze.machine.paths import Paths, absolute, current_directory
 from craze.wire.words import quote
 
 from . import failures
@@ -70,23 +70,27 @@ def main(arguments: list[str]) -> int:
 
             os.write(1, render(PAGE).encode())
             return 0
-        options = settle(given, os.environ, os.getcwd())
+        options = settle(given, os.environ, current_directory())
     except (Failure, MachineError) as failure:
         line = str(failure) if isinstance(failure, Failure) else f"{NAME}: {failure}"
         failures.report(line)
         if pipe is not None:
-            pipe.refused(line)
+            pipe.refused(line) if isinstance(failure, Failure) else pipe.failed(line)
         return failure.code if isinstance(failure, Failure) else failures.RUNTIME
-    from craze.host.process import serve
+    from craze.host.options import Options as Settled
+    from craze.host.process import Refused, serve
 
-    return int(serve({**options, "ready": pipe}))
+    try:
+        return serve(Settled(**options, ready=pipe), os.environ)
+    except Refused as refused:
+        failures.report(str(refused))
+        return refused.code
 
 
 def settle(given: Given, environ: Mapping[str, str], cwd: str) -> Options:
     """What the flags come to, in this environment. Raises Failure and MachineError.
 
-    `paths` and `config` are the machine's, `warnings` lines for a person. `workspace` is an absolute
-    path, `workspace_given` whether a flag named it; `provider` is "" for a load, whose row says;
+    `paths` and `config` are the machine's, `warnings` lines for a person. `workspace` is absolute, `workspace_given` whether a flag named it; `provider` is "" for a load, whose row says;
     `load` is an index.Load or None; `fast` and `hub_pid` are None, and texts "", when not given;
     `mode` is "", "ask" or "plan"; `force` is the permission mode bypass.
     """
@@ -108,7 +112,7 @@ def settle(given: Given, environ: Mapping[str, str], cwd: str) -> Options:
     named = _text(given, "workspace")
     workspace = absolute(named, environ, cwd) if named.strip() else cwd
     if not os.path.isdir(workspace) and load is None:
-        raise _usage(f"{workspace} is not a directory")
+        raise Failure(f"{NAME}: {workspace} is not a directory")
     return {
         "paths": paths,
         "config": settings,
@@ -123,7 +127,7 @@ def settle(given: Given, environ: Mapping[str, str], cwd: str) -> Options:
         "plugin_dir": _text(given, "plugin-dir"),
         "force": not given.get("no-force", False) and given.get("force", True) is True,
         "mode": "ask" if given.get("ask") else "plan" if given.get("plan") else "",
-        "continue": bool(given.get("continue")),
+        "newest": bool(given.get("continue")),
         "load": load,
         "title": _text(given, "title"),
         "unattended": bool(given.get("unattended")),

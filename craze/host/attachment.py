@@ -150,9 +150,7 @@ class Attachment:
     def _synchronize(self, cutoff: int) -> None:
         self.synchronized = True
         self._outbox.put(
-            envelope.notification(
-                "synchronized", {"subscription": self.id, "seq": cutoff}
-            )
+            envelope.notification("synchronized", {"subscription": self.id, "seq": cutoff})
         )
         self._on_synchronized()
 

@@ -26,7 +26,8 @@ class Server:
     """A host. `listener` is bound and listening; `draw_token()` gives the next resume token.
 
     `on_stop()` is called once, after the first `session.stop`'s receipt is queued, and must bring
-    about the end; `mark_stopping()` before it. `report(where, error)` hears of our own faults.
+    about the end; `mark_stopping()` before it. `on_started` and `on_ended` are the session's own,
+    passed on. `report(where, error)` hears of our own faults.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class Server:
         pid: int,
         draw_token: Callable[[], str],
         report: Callable[[str, BaseException], None],
-        on_stop: Callable[[], None] = lambda: None,
-        mark_stopping: Callable[[], None] = lambda: None,
+        on_stop: Callable[[], None],
+        mark_stopping: Callable[[], None],
+        on_started: Callable[[port.Started], None] = lambda started: None,
+        on_ended: Callable[[], None] = lambda: None,
     ) -> None:
         self.host_id = host_id
         self.version = version
@@ -57,6 +60,8 @@ class Server:
         self.commands = 0
         self._on_stop = on_stop
         self._mark_stopping = mark_stopping
+        self._on_started = on_started
+        self._on_ended = on_ended
         self._listener = listener
         self._bindings: Bindings | None = None
         self._serve(session)
@@ -142,12 +147,14 @@ class Server:
         session = rows.info(self)
         for connection in list(self.connections):
             connection.session_started(started, session)
+        self._on_started(started)
 
     def _ended(self) -> None:
         # The log has closed: each attachment has had its reset. What is admitted is still answered.
         self.asides.cancel_all()
         for connection in list(self.connections):
             connection.finish()
+        self._on_ended()
 
     def _accept(self) -> None:
         pause = ACCEPT_BACKOFF_FIRST

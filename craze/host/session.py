@@ -16,8 +16,9 @@ from craze import greenlets
 from craze.clock import Clock
 from craze.engine import port
 from craze.engine.engine import Engine
-from craze.eventlog.journal import Journal
 from craze.eventlog import EventLog
+from craze.eventlog.journal import Journal
+from craze.machine.errors import MachineError
 from craze.transcript import Model
 from craze.wire.codes import Refusal
 from craze.wire.limits import COMMAND_TIMEOUT
@@ -79,9 +80,10 @@ class _Pending:
 
 class Session:
     """A running session. `make_agent(post)` builds what drives its agent; `write_title(title,
-    pinned)` records a title in the index (it may wait) and raises OSError where it cannot.
+    pinned)` records a title in the index (it may wait) and raises MachineError where it cannot;
+    `on_turn(text)` hears of each turn of craze's that starts.
 
-    `on_started(seq, error)` hears the start's end, `on_ended()` the session's.
+    `on_started(started)` hears the start's end, `on_ended()` the session's.
     """
 
     def __init__(
@@ -93,8 +95,10 @@ class Session:
         *,
         journal: Journal | None = None,
         force: bool = False,
+        interactive: bool = True,
         title: str = "",
         write_title: Callable[[str, bool], None] | None = None,
+        on_turn: Callable[[str], None] | None = None,
         command_timeout: float = COMMAND_TIMEOUT,
     ) -> None:
         self.facts = facts
@@ -106,11 +110,18 @@ class Session:
             ask_cards=facts.capabilities.get("askCards", False),
             plan_cards=facts.capabilities.get("planCards", False),
         )
-        self.log = EventLog(incarnation, clock, observer=self.model.fold, journal=journal)
+        self._on_turn = on_turn
+        self.log = EventLog(
+            incarnation,
+            clock,
+            observer=self._observe if on_turn else self.model.fold,
+            journal=journal,
+        )
         self.engine = Engine(
             self.log,
             self.model,
             force=force,
+            interactive=interactive,
             capabilities=facts.capabilities,
             title=title,
             now=clock.now(),
@@ -176,6 +187,11 @@ class Session:
             self.post(port.Close())
         gevent.joinall(list(self._closing.values()))
 
+    def _observe(self, seq: int, event: dict[str, Any]) -> None:
+        self.model.fold(seq, event)
+        if event["type"] == "turn" and event["turn"]["phase"] == "started" and self._on_turn:
+            self._on_turn(event["turn"].get("text", ""))
+
     def _close(self, what: str, close: Callable[[], None]) -> None:
         # Apart, because both may wait: the agent for its process, the log for its journal.
         if what not in self._closing:
@@ -213,7 +229,7 @@ class Session:
             if self._write_title is not None:
                 try:
                     self._write_title(effect.title, effect.pinned)
-                except OSError as failure:
+                except MachineError as failure:
                     error = str(failure)
             self.post(port.TitleWritten(effect.token, error))
 

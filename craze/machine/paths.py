@@ -8,9 +8,7 @@ third, the runtime base, which `runtime` chooses.
 import os
 from collections.abc import Mapping
 
-from .errors import MachineError
-
-_JOURNAL_NAME_BYTES = 200  # a file name holds 255
+from .errors import MachineError, reason
 
 
 def clean(path: str) -> str:
@@ -34,13 +32,23 @@ def home(environ: Mapping[str, str]) -> str:
     return clean(value)
 
 
-def absolute(value: str, environ: Mapping[str, str], cwd: str) -> str:
+def current_directory() -> str:
+    """Where we are. Raises MachineError when that directory is gone."""
+    try:
+        return os.getcwd()
+    except OSError as failure:
+        raise MachineError(f"the current directory: {reason(failure)}") from None
+
+
+def absolute(value: str, environ: Mapping[str, str], cwd: str | None = None) -> str:
     """A directory that a variable names, made absolute: trimmed, a leading `~` taken as HOME, the
     rest as from `cwd`, cleaned. Raises MachineError for a `~` with no home."""
     value = value.strip()
     if value == "~" or value.startswith("~/"):
         value = home(environ) + value[1:]
-    return clean(os.path.join(cwd, value))
+    if not value.startswith("/"):
+        value = os.path.join(current_directory() if cwd is None else cwd, value)
+    return clean(value)
 
 
 def craze_home(environ: Mapping[str, str], cwd: str | None = None) -> str:
@@ -48,7 +56,7 @@ def craze_home(environ: Mapping[str, str], cwd: str | None = None) -> str:
     value = environ.get("CRAZE_HOME", "")
     if not value.strip():
         return os.path.join(home(environ), ".craze")
-    return absolute(value, environ, os.getcwd() if cwd is None else cwd)
+    return absolute(value, environ, cwd)
 
 
 def namespace(directory: str) -> str:
@@ -137,11 +145,9 @@ class Paths:
     def index(self) -> str:
         return os.path.join(self.craze, "sessions.jsonl")
 
-    def journal(self, workspace: str) -> str:
-        """The directory of the journals of sessions in `workspace`: its path, slashes as dashes."""
-        name = os.fsencode(workspace).strip(b"/").replace(b"/", b"-")[-_JOURNAL_NAME_BYTES:]
-        flat = name.decode("utf-8", "ignore")
-        return os.path.join(self.craze, "journal", f"--{flat}--")
+    @property
+    def journals(self) -> str:
+        return os.path.join(self.craze, "journal")
 
 
 def lock_beside(path: str) -> str:
