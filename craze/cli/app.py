@@ -39,10 +39,7 @@ _HELP = Page(
     """,
     [Flag("version", help="Print the version.", short="v")],
     [
-        (
-            "COMMANDS",
-            "\n".join(f" craze {name:<9} {summary}" for name, summary in COMMANDS.items()),
-        ),
+        ("COMMANDS", [f"{name:<9} {summary}" for name, summary in COMMANDS.items()]),
         ("EXIT STATUS", "0 for success, 1 for a failure, 2 for a usage error."),
         (
             "ENVIRONMENT",
@@ -61,12 +58,9 @@ class Group(TyperGroup):
     def get_help(self, ctx: Any) -> str:
         return render(_HELP).rstrip("\n")
 
-    def invoke(self, ctx: Any) -> Any:
-        return super().invoke(ctx)
-
 
 class Command(TyperCommand):
-    """A command whose help is a page, and which an old configuration variable keeps from running."""
+    """A command whose help is a page, and which does not run where CRAZE_CONFIG is set."""
 
     def get_help(self, ctx: Any) -> str:
         page = Page(
@@ -127,11 +121,13 @@ def main(arguments: list[str]) -> int:
     except _UsageError as failure:
         failures.report(_usage(failure))
         return failures.USAGE
+    except typer.Abort:
+        return failures.RUNTIME
     return code if isinstance(code, int) else 0
 
 
 def _check_command(arguments: list[str]) -> None:
-    """Raise Failure for a first word that is no command; it is not repeated, for it may be secret."""
+    """Raise Failure for a first word that is no command, without repeating what was typed."""
     word = arguments[0] if arguments else ""
     if not word or word.startswith("-") or word in COMMANDS:
         return

@@ -11,14 +11,15 @@ _INDENT = " " * 7
 
 
 class Page(NamedTuple):
-    """A manual page: `sections` are further (heading, text) pairs, in their order."""
+    """A manual page: `sections` are further pairs of a heading and a text to be filled, or lines to
+    be kept."""
 
     name: str  # the command path
     summary: str
     synopsis: Sequence[str]
     description: str
     flags: Sequence[Flag] = ()
-    sections: Sequence[tuple[str, str]] = ()
+    sections: Sequence[tuple[str, str | list[str]]] = ()
 
 
 def render(page: Page) -> str:
@@ -28,7 +29,10 @@ def render(page: Page) -> str:
         _section("SYNOPSIS", page.synopsis),
         _section("DESCRIPTION", _paragraphs(page.description)),
         _section("OPTIONS", _options((*page.flags, HELP))),
-        *(_section(heading, _paragraphs(text)) for heading, text in page.sections),
+        *(
+            _section(heading, _paragraphs(text) if isinstance(text, str) else text)
+            for heading, text in page.sections
+        ),
     ]
     return "\n".join(parts)
 
@@ -39,14 +43,10 @@ def _section(heading: str, lines: Iterable[str]) -> str:
 
 
 def _paragraphs(text: str) -> Iterable[str]:
-    """The paragraphs of `text` filled; one that begins with a space is kept line by line."""
-    for number, paragraph in enumerate(textwrap.dedent(text).strip("\n").split("\n\n")):
+    for number, paragraph in enumerate(text.strip().split("\n\n")):
         if number:
             yield ""
-        if paragraph.startswith(" "):
-            yield from paragraph.splitlines()
-        else:
-            yield from _fill(paragraph)
+        yield from _fill(" ".join(paragraph.split()))
 
 
 def _options(flags: Iterable[Flag]) -> Iterable[str]:

@@ -90,9 +90,7 @@ def main(arguments: list[str]) -> int:
 def settle(given: Given, environ: Mapping[str, str], cwd: str) -> Options:
     """What the flags come to, in this environment. Raises Failure and MachineError.
 
-    `paths` and `config` are the machine's, `warnings` lines for a person. `workspace` is absolute, `workspace_given` whether a flag named it; `provider` is "" for a load, whose row says;
-    `load` is an index.Load or None; `fast` and `hub_pid` are None, and texts "", when not given;
-    `mode` is "", "ask" or "plan"; `force` is the permission mode bypass.
+    Their names and forms are those of craze.host.options.Options.
     """
     for one, other in _EXCLUSIVE:
         if given.get(one) and given.get(other):

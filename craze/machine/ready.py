@@ -19,12 +19,14 @@ _PID_MAX = 2**31 - 1
 
 
 class ReadyPipe:
-    """Where the line goes: at most one is written, after which the pipe is closed."""
+    """Where the line goes: at most one is written, after which the pipe is closed. One without a
+    descriptor is nobody's, and takes every line."""
 
     __slots__ = ("_fd",)
 
-    def __init__(self, fd: int) -> None:
-        os.set_inheritable(fd, False)
+    def __init__(self, fd: int = -1) -> None:
+        if fd >= 0:
+            os.set_inheritable(fd, False)
         self._fd = fd
 
     @property
