@@ -49,7 +49,7 @@ def test_a_bad_line_fails_its_first_check(line, id, rpc, reason, message):
     )  # fmt: skip
 
 
-IDS = [b"1", b"-0", b"1.50", b"1E2", b"0.1e-7", b'""', b'"a b"', rb'"\u0041\ud800\/"', 
+IDS = [b"1", b"-0", b"1.50", b"1E2", b"0.1e-7", b'""', b'"a b"', rb'"\u0041\ud800\/"',
        b"12345678901234567890123", '"é\u2028"'.encode()]  # fmt: skip
 
 
