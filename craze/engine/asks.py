@@ -112,7 +112,7 @@ class Asks:
         """The agent no longer waits for the answer."""
         for ask in self.open:
             if ask.key == key:
-                self._end(ask, "cancelled", "call")
+                self._record(ask, "cancelled", "call")
 
     def answer(self, ask_id: str, answer: Answer, cause: str) -> None:
         """A client's answer. Raises Refusal `unknown_ask`, `already_resolved` or `bad_answer`, and
@@ -173,15 +173,22 @@ class Asks:
         self._end(ask, "automatic", "policy", answers=answers, accepted=accepted)
 
     def _end(self, ask: Ask, outcome: str, by: str, cause: str = "", **members: Any) -> None:
+        ending = self._record(ask, outcome, by, cause, **members)
+        self._stage.do(AnswerAsk(ask.key, ending))
+
+    def _record(
+        self, ask: Ask, outcome: str, by: str, cause: str = "", **members: Any
+    ) -> dict[str, Any]:
         if self._open.pop(ask.id, None) is not None:
             self.last_end = self._stage.now
-        ask.ending = payload("ask", id=ask.id, kind=ask.kind, outcome=outcome, by=by, **members)
+        ending = payload("ask", id=ask.id, kind=ask.kind, outcome=outcome, by=by, **members)
+        ask.ending = ending
         ask.resolved_at = self._stage.now
         self._ended[ask.id] = ask
         if len(self._ended) > ASKS_KEPT:
             del self._ended[next(iter(self._ended))]
-        self._stage.commit(build.ending(ask.ending, cause))
-        self._stage.do(AnswerAsk(ask.key, ask.ending))
+        self._stage.commit(build.ending(ending, cause))
+        return ending
 
     def _name(self, given: AskRaised) -> str:
         """The new ask's id: the next of its kind, or the one it came with (an open ask of that id

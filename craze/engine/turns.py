@@ -77,9 +77,9 @@ class Turns:
 
     __slots__ = (
         "_asks",
-        "_number",
         "_held_back",
         "_holds",
+        "_number",
         "_queue",
         "_receipts",
         "_stage",

@@ -163,7 +163,7 @@ def word(driver: Any, token: Any) -> str:
 def cell(fresh: Any, state: str, column: str, ask: bool) -> tuple[Any, str]:
     able = not column.endswith(", unable")
     driver = fresh(capabilities={"interject": able, "subagentCancel": able})
-    # An ask that nothing of these states ends: it is there before any of them, or outlives a cancel.
+    # Raised early, but for the states that a cancel leads to: that would end it.
     late = state.startswith(("held", "cancelling", "working, armed"))
     if ask and not late:
         driver.ask(id="perm-7")
@@ -187,7 +187,7 @@ def test_a_cell(fresh: Any, state: str, column: str) -> None:
 @pytest.mark.parametrize("state", EXPECTED)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_cell_with_an_ask_pending(fresh: Any, state: str, column: str) -> None:
-    (driver, mark), got = cell(fresh, state, column, ask=True)
+    _, got = cell(fresh, state, column, ask=True)
     expected = EXPECTED[state][column]
     if column == "cancel" and not state.startswith(("closing", "error (start failed)")):
         expected = "allowed"
