@@ -96,6 +96,8 @@ class Options(NamedTuple):
 class FakeHost:
     """One fake host and the ops it takes."""
 
+    ops: "dict[str, Op]" = {}  # filled below: the table names the methods
+
     def __init__(self, options: Options) -> None:
         self._options = options
         self._host = json.loads(options.host.encode())
@@ -145,7 +147,7 @@ class FakeHost:
     def run(self, op: dict[str, Any]) -> None:
         """Run one op to its end. Raises Failure."""
         name = op.get("name")
-        work = OPS.get(name) if isinstance(name, str) else None
+        work = self.ops.get(name) if isinstance(name, str) else None
         if work is None:
             raise Failure(f'fakehost: unknown op "{name}"')
         try:
@@ -331,7 +333,7 @@ class FakeHost:
 
 Op = Callable[[FakeHost, dict[str, Any]], None]
 
-OPS: dict[str, Op] = {
+FakeHost.ops = {
     "text": FakeHost._text,
     "thought": FakeHost._thought,
     "tool": FakeHost._tool,
@@ -409,13 +411,13 @@ def _say(line: dict[str, Any]) -> None:
     sys.stdout.buffer.flush()
 
 
-def main() -> None:
-    """The console script."""
+def main(kind: type[FakeHost] = FakeHost) -> None:
+    """The console script; `kind` is what a test makes of it."""
     if "--help" in sys.argv[1:] or "-h" in sys.argv[1:]:
         print(USAGE, end="")
         return
     try:
-        host = FakeHost(options := parse(sys.argv[1:]))
+        host = kind(options := parse(sys.argv[1:]))
     except (Failure, ValueError) as failure:
         print(f"{NAME}: {failure}", file=sys.stderr)
         sys.exit(2)

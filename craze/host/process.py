@@ -56,7 +56,7 @@ def serve(options: Options, environ: Mapping[str, str]) -> int:
 
     Raises Refused when it cannot, having said so on the ready pipe.
     """
-    pipe = options.ready or ReadyPipe(-1)
+    pipe = options.ready or ReadyPipe()
     try:
         return _Host(options, environ, pipe).run()
     except claims.Claimed as held:
@@ -95,6 +95,7 @@ class _Host:
     def run(self) -> int:
         for warning in self._options.warnings:
             self._log(warning.removeprefix("craze: "))
+        trees.cache(self._paths, self._paths.host_logs)
         logs.sweep(self._paths, self._clock)
         started_at = self._clock.now()
         row = self._row()

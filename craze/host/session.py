@@ -21,7 +21,7 @@ from craze.eventlog.journal import Journal
 from craze.machine.errors import MachineError
 from craze.transcript import Model
 from craze.wire.codes import Refusal
-from craze.wire.limits import COMMAND_TIMEOUT
+from craze.wire.limits import COMMAND_TIMEOUT, RING_EVENTS
 from craze.wire.params import payload_hash
 
 
@@ -100,6 +100,7 @@ class Session:
         write_title: Callable[[str, bool], None] | None = None,
         on_turn: Callable[[str], None] | None = None,
         command_timeout: float = COMMAND_TIMEOUT,
+        ring_events: int = RING_EVENTS,
     ) -> None:
         self.facts = facts
         self.clock = clock
@@ -116,6 +117,7 @@ class Session:
             clock,
             observer=self._observe if on_turn else self.model.fold,
             journal=journal,
+            ring_events=ring_events,
         )
         self.engine = Engine(
             self.log,

@@ -92,17 +92,22 @@ class Line:
 
 
 class FakeHost:
-    """A `craze-fake-host --ack` process on a socket in `folder`."""
+    """A `craze-fake-host --ack` process on a socket in `folder`; members of `build` beside `host`
+    make it the tests' own (`tests.conformance.host`)."""
 
-    def __init__(self, folder: Path, host: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, build: dict[str, Any]) -> None:
         self.path = str(folder / "host.sock")
-        command = [sys.executable, "-m", "craze.fakes.host", "--ack"]
+        host = build.pop("host", {})
+        build.pop("dir", None)
+        module = "tests.conformance.host" if build else "craze.fakes.host"
+        command = [sys.executable, "-m", module, "--ack"]
         self.process = subprocess.Popen(
             [*command, "--socket", self.path, "--host", json.dumps(host)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, "HOME": str(folder)},
+            cwd=Path(__file__).resolve().parents[2],
+            env={**os.environ, "HOME": str(folder), "CRAZE_TEST_HOST": json.dumps(build)},
         )
         self.incarnations: list[str] = []
         try:
@@ -145,14 +150,17 @@ class FakeHost:
 
 
 class Runner:
-    """One run of one scenario."""
+    """One run of one scenario. While it is recorded, an s2c step without a `msg` takes what
+    comes: `recorded` holds what did, in order. Read it before you believe it."""
 
-    def __init__(self, path: Path, folder: Path) -> None:
+    def __init__(self, path: Path, folder: Path, *, record: bool = False) -> None:
         self._steps = list(steps(path))
         self._name = path.name
         first = self._steps[0][1]
-        self._host = FakeHost(folder, first["host"] if first["dir"] == "host" else {})
+        self._host = FakeHost(folder, dict(first) if first["dir"] == "host" else {})
         self._lines: dict[int, Line] = {}
+        self._record = record
+        self.recorded: list[str] = []
 
     def run(self) -> None:
         """Raises Difference at the first step that does not go as written."""
@@ -208,6 +216,9 @@ class Runner:
 
     def _expect(self, line: Line, step: dict[str, Any], raw: str) -> None:
         got = self._placeholders(line.read().decode())
+        if self._record and not raw:
+            self.recorded.append(got)
+            raw = got
         if got != raw:
             raise Difference(f"\nexpected {_around(raw, got)}\n     got {_around(got, raw)}")
         schema.check_line(json.loads(got), line.methods)
