@@ -78,7 +78,7 @@ def plainly(model: Model, budget: int, agent: str) -> bytes | None:
     whole = json.loads(encode(model, WHOLE))
     slash = whole.get("settings", {}).get("slash")
     transcripts = {"": model.main, **model.subs}
-    taken = {name: 0 for name in transcripts}
+    taken = dict.fromkeys(transcripts, 0)
     taken[""] = min(1, len(model.main.entries))
 
     def document(attempt: int) -> bytes:
