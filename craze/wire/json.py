@@ -9,14 +9,19 @@ import json as _json
 import math
 import re
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import ujson
+
+T = TypeVar("T")
+Scan = Callable[[str, int], tuple[Any, int]]
 
 ABSENT: Final = object()  # what a member that was not sent reads as
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"[ \t\n\r]*")
+_COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
+_NEXT = re.compile(r"[ \t\n\r]*([,}])[ \t\n\r]*")  # what follows a member
 
 
 class NotJSON(ValueError):
@@ -79,11 +84,7 @@ def parse(data: bytes, *, duplicates: bool = False) -> Any:
     integer of thousands of digits, nesting past the interpreter's depth. A member given twice
     keeps its last value; with `duplicates` its object comes as a `Repeated`.
     """
-    text = decode(data)
-    value, end = _scanner(text, duplicates)(_after_space(text, 0))
-    if _after_space(text, end) != len(text):
-        raise NotJSON("text after the value")
-    return value
+    return _refusing(_whole, decode(data), _REPEATING if duplicates else _PLAIN)
 
 
 def decode(data: bytes) -> str:
@@ -99,56 +100,65 @@ def members(text: str) -> list[tuple[str, Any, int, int]] | None:
 
     A name given twice is there twice. None if `text` does not begin an object. Raises NotJSON.
     """
-    scan = _scanner(text)
+    return _refusing(_outline, text)
+
+
+def _refusing(read: Callable[..., T], *args: Any) -> T:
+    """What `read` gives; every failure of the scanner's as NotJSON."""
+    try:
+        return read(*args)
+    except StopIteration:
+        raise NotJSON("a value was expected") from None
+    except (ValueError, RecursionError) as failure:
+        raise NotJSON(str(failure)) from None
+
+
+def _whole(text: str, scan: Scan) -> Any:
+    value, end = scan(text, _after_space(text, 0))
+    if _after_space(text, end) != len(text):
+        raise NotJSON("text after the value")
+    return _scrubbed(value) if _may_hold_surrogates(text) else value
+
+
+def _outline(text: str) -> list[tuple[str, Any, int, int]] | None:
     at = _after_space(text, 0)
     if text[at : at + 1] != "{":
         return None
-    found: list[tuple[str, Any, int, int]] = []
-    at = _after_space(text, at + 1)
-    mark = text[at : at + 1]
-    while mark != "}":
-        if mark != '"':
-            raise NotJSON("a member's name was expected")
-        name, at = scan(at)
-        at = _after_space(text, at)
-        if text[at : at + 1] != ":":
-            raise NotJSON("a colon was expected")
-        begin = _after_space(text, at + 1)
-        value, end = scan(begin)
-        found.append((name, value, begin, end))
-        at = _after_space(text, end)
-        mark = text[at : at + 1]
-        if mark == ",":
-            at = _after_space(text, at + 1)
-            mark = text[at : at + 1] if text[at : at + 1] != "}" else ","
-        elif mark != "}":
-            raise NotJSON("a comma or a closing brace was expected")
-    if _after_space(text, at + 1) != len(text):
+    found, end = _steps(text, _after_space(text, at + 1))
+    if end != len(text):
         raise NotJSON("text after the value")
+    if _may_hold_surrogates(text):
+        return [(_scrubbed(name), _scrubbed(value), *place) for name, value, *place in found]
     return found
+
+
+def _steps(text: str, at: int) -> tuple[list[tuple[str, Any, int, int]], int]:
+    """The members from `at`, just past an object's opening brace, and where its text ends."""
+    found: list[tuple[str, Any, int, int]] = []
+    if text[at : at + 1] == "}":
+        return found, _after_space(text, at + 1)
+    while True:
+        if text[at : at + 1] != '"':
+            raise NotJSON("a member's name was expected")
+        name, at = _PLAIN(text, at)
+        colon = _COLON.match(text, at)
+        if colon is None:
+            raise NotJSON("a colon was expected")
+        begin = colon.end()
+        value, end = _PLAIN(text, begin)
+        found.append((name, value, begin, end))
+        mark = _NEXT.match(text, end)
+        if mark is None:
+            raise NotJSON("a comma or a closing brace was expected")
+        at = mark.end()
+        if mark[1] == "}":
+            return found, at
 
 
 def _after_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     assert found is not None  # the pattern matches nothing, too
     return found.end()
-
-
-def _scanner(text: str, duplicates: bool = False) -> Callable[[int], tuple[Any, int]]:
-    """Reads the value that begins exactly where it is told, and says where that ends."""
-    scan_once = _REPEATING if duplicates else _PLAIN
-    scrub = _may_hold_surrogates(text)
-
-    def scan(at: int) -> tuple[Any, int]:
-        try:
-            value, end = scan_once(text, at)
-            return (_scrubbed(value) if scrub else value), end
-        except StopIteration:
-            raise NotJSON("a value was expected") from None
-        except (ValueError, RecursionError) as failure:
-            raise NotJSON(str(failure)) from None
-
-    return scan
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -176,7 +186,7 @@ def _noting_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return repeated
 
 
-def _strict(**hooks: Any) -> Callable[[str, int], tuple[Any, int]]:
+def _strict(**hooks: Any) -> Scan:
     decoder = _json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, **hooks)
     return decoder.scan_once  # type: ignore[attr-defined, no-any-return]
 

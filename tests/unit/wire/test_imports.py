@@ -8,7 +8,7 @@ import craze.wire
 
 UNWANTED = (
     "gevent", "greenlet", "socket", "select", "threading", "asyncio", "subprocess", "jsonschema",
-    "referencing", "hashlib", "uuid", "secrets", "tempfile", "dataclasses", "inspect", "decimal",
+    "referencing", "hashlib", "uuid", "secrets", "tempfile", "dataclasses", "inspect",
 )  # fmt: skip
 
 
