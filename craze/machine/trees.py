@@ -28,7 +28,8 @@ def private(path: str, *, create: bool = True, correct: bool = False) -> None:
     `correct` sets the mode of one that we own (a socket directory); else a wrong one is an error.
     Raises MachineError, and FileNotFoundError when it is missing and `create` is false.
     """
-    made = create and _make(path)
+    if create:
+        _make(path)
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
         raise MachineError(f"{path} is a symbolic link, and craze follows none there (remove it)")
@@ -41,8 +42,8 @@ def private(path: str, *, create: bool = True, correct: bool = False) -> None:
     mode = status.st_mode & _MODE
     if mode & ~_SETGID == 0o700:
         return
-    if made or correct:
-        os.chmod(path, 0o700 | mode & _SETGID)  # a strict umask took bits from our own mkdir
+    if correct:
+        os.chmod(path, 0o700 | mode & _SETGID)
         return
     raise MachineError(
         f"{path} has mode {mode:04o}, and 0700 is required;"
@@ -115,8 +116,7 @@ def home(directory: str) -> None:
         missing.append(directory)
         directory = os.path.dirname(directory)
     for path in reversed(missing):
-        if _make(path):
-            os.chmod(path, 0o700 | os.lstat(path).st_mode & _SETGID)
+        _make(path)
 
 
 def _check_cache(paths: Paths, directory: str, *, create: bool) -> None:
@@ -125,13 +125,15 @@ def _check_cache(paths: Paths, directory: str, *, create: bool) -> None:
     private(directory, create=create)
 
 
-def _make(path: str) -> bool:
-    """Whether `path` was missing and is now a directory made by this call."""
+def _make(path: str) -> None:
+    """Make the directory `path`, 0700, unless something is there."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
-        return False
-    return True
+        return
+    mode = os.lstat(path).st_mode & _MODE
+    if mode & 0o700 != 0o700:
+        os.chmod(path, mode | 0o700)  # a strict umask took the owner's own bits
 
 
 def _above(path: str) -> Iterator[str]:
