@@ -214,7 +214,7 @@ def _two_permissions(permission: Callable[[Agent], dict[str, Any]]) -> _TurnOf:
         agent.text("talking")
         said = [agent.answer(number)["outcome"] for number in numbers]
         agent.text(";".join(o.get("optionId", o["outcome"]) for o in said))
-        return "cancelled" if agent.cancelled else None
+        return "cancelled" if "cancelled" in [outcome["outcome"] for outcome in said] else None
 
     return turn
 

@@ -150,7 +150,7 @@ def _permission(agent: Agent, turn: Turn) -> str | None:
     status = "completed" if allowed else "failed"
     agent.update("tool_call_update", toolCallId="call-perm-1", status=status)
     agent.text(f"decision:{chosen}")
-    return "cancelled" if agent.cancelled else None
+    return "cancelled" if chosen == "cancelled" else None
 
 
 def _ask(agent: Agent, turn: Turn) -> None:

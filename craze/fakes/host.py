@@ -184,9 +184,10 @@ class FakeHost:
             permission_mode=host.get("permissionMode", ""),
             started_at=self._clock.now() if host.get("startedAt") else 0,
         )
-        return Session(
-            facts, session_id(time.time_ns()), self._clock, lambda post: Stub(post, host)
-        )
+        return self._make(facts, session_id(time.time_ns()))
+
+    def _make(self, facts: Facts, incarnation: str) -> Session:
+        return Session(facts, incarnation, self._clock, lambda post: Stub(post, self._host))
 
     def _heard_stop(self) -> None:
         self._stop_heard += 1

@@ -14,6 +14,7 @@ from craze.engine import port
 from craze.events import build
 from craze.events.members import payload
 from craze.host.asides import Answer
+from craze.wire.limits import ASIDE_FLUSH
 
 MODELS = [{"id": "grok", "name": "Grok"}, {"id": "fast", "name": "Fast"}]
 MODES = [
@@ -172,6 +173,7 @@ class Stub:
         )
         for number, words in enumerate(pieces):
             piece(words)
+            gevent.sleep(2 * ASIDE_FLUSH)  # so that each piece is a notification of its own
             if self._hold_aside and number == 0:
                 self._hold_aside = False
                 gevent.get_hub().switch()  # until the cancel throws

@@ -5,15 +5,16 @@ notifications every 50 ms or 4 KiB, all before its reply; a connection that does
 notifications, never the answer.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import gevent
-import gevent.event
+from gevent.event import Event
 
 from craze import greenlets
 from craze.host.outbox import Outbox
-from craze.wire import envelope
-from craze.wire.codes import Refusal
+from craze.wire import documents, envelope
+from craze.wire.codes import INVALID_PARAMS, Refusal
 from craze.wire.limits import (
     ASIDE_CANCEL_WAIT,
     ASIDE_FLUSH,
@@ -22,6 +23,7 @@ from craze.wire.limits import (
     ASIDE_TIME,
     ASIDES_IN_FLIGHT,
 )
+from craze.wire.words import quote
 
 
 class Answer(NamedTuple):
@@ -87,25 +89,41 @@ class _Notices:
             )
 
 
+class _Running:
+    """A side question that waits for its answer."""
+
+    def __init__(self) -> None:
+        self.greenlet = gevent.getcurrent()
+        self.replied = Event()
+
+
 class Asides:
     """The side questions in flight on one session, by connection and id."""
 
     def __init__(self, *, time: float = ASIDE_TIME, cancel_wait: float = ASIDE_CANCEL_WAIT) -> None:
-        self._running: dict[tuple[Any, str], gevent.Greenlet] = {}
-        self._replied: dict[tuple[Any, str], gevent.event.Event] = {}
+        self._running: dict[tuple[Any, str], _Running] = {}
         self._time = time
         self._cancel_wait = cancel_wait
 
     def ask(
-        self, connection: Any, outbox: Outbox, agent: Asker, params: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Ask and wait for the whole answer: the method's result. Raises Refusal."""
+        self,
+        connection: Any,
+        outbox: Outbox,
+        agent: Asker,
+        params: dict[str, Any],
+        reply: Callable[[dict[str, Any]], None],
+        refuse: Callable[[Refusal], None],
+    ) -> None:
+        """Ask, wait for the whole answer and give it to `reply`, or what became of it to `refuse`.
+
+        Raises Refusal for a question that is not asked at all.
+        """
         key = (connection, params["asideId"])
         if key in self._running:
             raise Refusal(
                 "bad_request",
-                f'params.asideId "{params["asideId"]}" is in flight on this connection already',
-                rpc=-32602,
+                f"params.asideId {quote(params['asideId'])} is in flight on this connection already",
+                rpc=INVALID_PARAMS,
             )
         if len(self._running) >= ASIDES_IN_FLIGHT:
             raise Refusal(
@@ -113,43 +131,41 @@ class Asides:
                 f"{ASIDES_IN_FLIGHT} side questions are in flight on this session: "
                 "ask again once one has answered",
             )
-        self._running[key] = gevent.getcurrent()
-        self._replied[key] = gevent.event.Event()
+        running = self._running[key] = _Running()
         notices = _Notices(params["asideId"], outbox)
         try:
             with gevent.Timeout(self._time) as bound:
                 answer = agent.aside(params["question"], params.get("prior", []), notices.piece)
+            notices.finish()
+            reply(_result(answer))
         except Cancelled:
-            raise Refusal("context", "context canceled") from None
+            notices.finish()
+            refuse(Refusal("context", "context canceled"))
         except gevent.Timeout as passed:
             if passed is not bound:
                 raise
-            raise Refusal("context", "context deadline exceeded") from None
+            notices.finish()
+            refuse(Refusal("context", "context deadline exceeded"))
+        except Refusal as refusal:
+            notices.finish()
+            refuse(refusal)
         finally:
             del self._running[key]
-            notices.finish()
-        result: dict[str, Any] = {"text": answer.text, "model": answer.model}
-        if answer.usage:
-            result["usage"] = answer.usage
-        return result
-
-    def replied(self, connection: Any, aside: str) -> None:
-        """The reply of an aside is queued: its cancel may be answered."""
-        told = self._replied.pop((connection, aside), None)
-        if told is not None:
-            told.set()
+            running.replied.set()
 
     def cancel(self, connection: Any, aside: str) -> None:
         """Cancel one and wait for its reply to be queued; unknown ones are nobody's."""
-        told = self._replied.get((connection, aside))
         running = self._running.get((connection, aside))
         if running is not None:
-            running.kill(Cancelled, block=False)
-        if told is not None:
-            told.wait(self._cancel_wait)
+            running.greenlet.kill(Cancelled, block=False)
+            running.replied.wait(self._cancel_wait)
 
     def cancel_all(self, connection: Any = None) -> None:
         """Cancel those of one connection, or all of them."""
         for (owner, _), running in list(self._running.items()):
             if connection is None or owner is connection:
-                running.kill(Cancelled, block=False)
+                running.greenlet.kill(Cancelled, block=False)
+
+
+def _result(answer: Answer) -> dict[str, Any]:
+    return documents.build("aside", text=answer.text, model=answer.model, usage=answer.usage)

@@ -273,15 +273,16 @@ def session_aside(connection: Connection, request: bytes, params: Params) -> Non
     """A side question, answered to this connection alone."""
     server = connection.server
     _refuse_without_asides(server.session)
-    try:
-        aside_bounds(params)
-        _refuse_unless_running(server.session)
-        result = server.asides.ask(connection, connection.outbox, server.session.agent, params)
-        connection.reply(request, result)
-    except Refusal as refusal:
-        connection.refuse(request, refusal)
-    finally:
-        server.asides.replied(connection, params["asideId"])
+    aside_bounds(params)
+    _refuse_unless_running(server.session)
+    server.asides.ask(
+        connection,
+        connection.outbox,
+        server.session.agent,
+        params,
+        reply=lambda result: connection.reply(request, result),
+        refuse=lambda refusal: connection.refuse(request, refusal),
+    )
 
 
 def session_aside_cancel(connection: Connection, request: bytes, params: Params) -> None:

@@ -5,7 +5,7 @@ Scenarios ask for it with members beside the host object:
     {"dir":"host","host":{…},"ring":4,"journal":true,"start":"held"}
 
 and steer it with ops of its own: `finish_start`, `fail_start`, `replay`, `stall_journal`,
-`break_journal`, `lose_journal`.
+`resume_journal`, `break_journal`.
 """
 
 import json
@@ -50,7 +50,8 @@ class TestHost(FakeHost):
             root = str(Path(os.environ["HOME"]) / "journal")
             header = {"incarnation": incarnation, "cwd": "/work"}
             kept = journal.Journal(
-                root, header, self._clock, opener=self._open, flush_seconds=0.01, catch_up=0.3,
+                root, header, self._clock, opener=self._open, notice=lambda words: None,
+                flush_seconds=0.01, catch_up=0.3,
                 queue_entries=SETTINGS.get("queue", 4096),
             )  # fmt: skip
         self.kept = kept
@@ -88,6 +89,7 @@ TestHost.ops = {
     "fail_start": lambda host, op: host._agent().fail(op["error"]),  # type: ignore[attr-defined]
     "replay": TestHost._replay,  # type: ignore[dict-item]
     "stall_journal": lambda host, op: host.gate.clear(),  # type: ignore[attr-defined]
+    "resume_journal": lambda host, op: host.gate.set(),  # type: ignore[attr-defined]
     "break_journal": TestHost._break_journal,  # type: ignore[dict-item]
 }
 
