@@ -253,9 +253,14 @@ def _sections(state: State) -> tuple[dict[str, Any], dict[str, bool]]:
 
 
 def _queue(state: State) -> dict[str, Any]:
-    rows = [(row, *caps.only(row, "text")) for row in state.queue]
-    cut = [row["id"] for row, _, cut in rows if cut or row.get("id", "") in state.cut_rows]
-    return _present(queue=[row for _, row, _ in rows], truncatedQueue=cut)
+    rows, cut_rows = [], []
+    for held in state.queue:
+        row, cut = caps.only(held, "text")
+        rows.append(row)
+        ident = row.get("id", "")
+        if cut or ident in state.cut_rows:
+            cut_rows.append(ident)
+    return _present(queue=rows, truncatedQueue=cut_rows)
 
 
 def _agent(row: Agent) -> dict[str, Any]:

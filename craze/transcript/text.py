@@ -4,7 +4,6 @@ Sizes are UTF-8 bytes. A lone surrogate counts three, as the U+FFFD it is writte
 """
 
 import re
-import unicodedata
 from typing import Final
 
 ELLIPSIS: Final = "…"
@@ -16,6 +15,10 @@ _ANSI: Final = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
+_CONTROLS: Final[dict[int, str | None]] = {
+    **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0))),
+    **dict.fromkeys(map(ord, "\n\r\t"), " "),
+}
 _CONTEXT_BEGINS: Final = '<shell_context>\n<command exit="'
 _CONTEXT_ENDS: Final = "\n</shell_context>"
 
@@ -60,9 +63,7 @@ def tail(text: str, cap: int) -> str:
 
 def one_line(text: str) -> str:
     """`text` on one line: no escape sequences, no controls, white space collapsed and trimmed."""
-    plain = _ANSI.sub("", text)
-    kept = (" " if char in "\n\r\t" else char for char in plain if not _dropped(char))
-    return " ".join("".join(kept).split())
+    return " ".join(_ANSI.sub("", text).translate(_CONTROLS).split())
 
 
 def without_shell_context(text: str) -> str:
@@ -73,10 +74,6 @@ def without_shell_context(text: str) -> str:
     if end < 0:
         return "" if text.endswith(_CONTEXT_ENDS) else text
     return text[end + len(_CONTEXT_ENDS) + 1 :].removeprefix("\n")
-
-
-def _dropped(char: str) -> bool:
-    return unicodedata.category(char) == "Cc" and char not in "\n\r\t"
 
 
 def _inside(byte: int) -> bool:

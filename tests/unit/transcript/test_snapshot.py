@@ -300,7 +300,7 @@ def test_entries_are_encoded_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(calls) < 1200  # one batch's worth of single entries, at the budget's edge
 
 
-def test_a_lone_surrogate_and_line_separators_are_counted_as_they_are_written() -> None:
+def test_b59_a_lone_surrogate_and_line_separators_are_counted_as_they_are_written() -> None:
     folding = Folding(build.error("\ud800 \u2028 é" * 50), build.error("\ud800"))
     folding.model.fold(0, build.tool({"id": "\ud800"}))
     for budget in range(300, len(encode(folding.model, WHOLE)) + 1):
