@@ -143,7 +143,7 @@ def save_provider(paths: Paths, provider: str, *, sleep: locks.Sleep = time.slee
             text = toml.dumps({**document, "provider": provider})
             if tomllib.loads(text) != {**document, "provider": provider}:
                 raise ValueError("it holds something that cannot be written back")
-            files.replace(os.path.realpath(paths.config), text.encode(), durable=True)
+            files.replace(os.path.realpath(paths.config), text.encode())
     except locks.Held:
         raise MachineError(f"{paths.config} is being changed by another craze") from None
     except (OSError, ValueError, TypeError) as failure:

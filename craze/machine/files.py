@@ -38,27 +38,61 @@ def temporaries(path: str) -> str:
     return f".{os.path.basename(path)}."
 
 
-def replace(path: str, data: bytes, *, durable: bool) -> Identity:
-    """Put `data` at `path` in one step; `durable` waits for the disk. Blocks. Raises OSError."""
-    directory = os.path.dirname(path)
-    suffix = int.from_bytes(os.urandom(5))
-    temporary = os.path.join(directory, f"{temporaries(path)}{suffix}")
-    fd = create(temporary)
-    try:
-        try:
-            write(fd, data)
-            if durable:
-                os.fsync(fd)
-            which = identity(os.fstat(fd))
-        finally:
+class Kept:
+    """A file of ours at `path`, known again for as long as it is kept.
+
+    It is held open meanwhile: a file system may give the number of a file that was removed to the
+    very next one that is made, in its place.
+    """
+
+    __slots__ = ("_fd", "_which", "path")
+
+    def __init__(self, path: str, fd: int, which: Identity) -> None:
+        self.path = path
+        self._fd = fd
+        self._which: Identity | None = which
+
+    @classmethod
+    def socket(cls, path: str) -> "Kept":
+        """Keep the socket that is at `path`. Raises OSError."""
+        # Linux alone can open a socket's name, and there alone are numbers used again.
+        fd = os.open(path, os.O_PATH | os.O_NOFOLLOW) if hasattr(os, "O_PATH") else -1
+        return cls(path, fd, identity(os.lstat(path) if fd < 0 else os.fstat(fd)))
+
+    @property
+    def lost(self) -> str:
+        """How the name no longer stands for it (`is gone`); "" while it does."""
+        there = named(self.path)
+        if there == self._which:
+            return ""
+        return "is gone" if there is None else "is another file now"
+
+    def close(self) -> None:
+        """Keep it no longer, and leave the name."""
+        fd, self._fd, self._which = self._fd, -1, None
+        if fd >= 0:
             os.close(fd)
-        os.rename(temporary, path)
-    except BaseException:
-        remove(temporary)
-        raise
-    if durable:
-        _sync_directory(directory)
-    return which
+
+    def remove(self) -> None:
+        """Unlink the name if it still stands for it; a second call does nothing. Raises OSError."""
+        try:
+            if self._which is not None:
+                remove(self.path, self._which)
+        finally:
+            self.close()
+
+
+def replace(path: str, data: bytes) -> None:
+    """Put `data` at `path` in one step and on the disk. Blocks. Raises OSError."""
+    fd = _put(path, data, durable=True)
+    os.close(fd)
+    _sync_directory(os.path.dirname(path))
+
+
+def put(path: str, data: bytes) -> Kept:
+    """Put `data` at `path` in one step, not waiting for the disk, and keep it. Raises OSError."""
+    fd = _put(path, data, durable=False)
+    return Kept(path, fd, identity(os.fstat(fd)))
 
 
 def write(fd: int, data: bytes) -> None:
@@ -93,6 +127,23 @@ def remove(path: str, which: Identity | None = None) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _put(path: str, data: bytes, *, durable: bool) -> int:
+    """A descriptor of the file that is at `path` now."""
+    suffix = int.from_bytes(os.urandom(5))
+    temporary = os.path.join(os.path.dirname(path), f"{temporaries(path)}{suffix}")
+    fd = create(temporary)
+    try:
+        write(fd, data)
+        if durable:
+            os.fsync(fd)
+        os.rename(temporary, path)
+    except BaseException:
+        os.close(fd)
+        remove(temporary)
+        raise
+    return fd
 
 
 def _sync_directory(directory: str) -> None:

@@ -138,7 +138,7 @@ class Index:
             with locks.take(self._lock_path, sleep=self._sleep, patience=LOCK_PATIENCE):
                 rows = self.rows()
                 result = change(rows)
-                files.replace(self._path, _encode(rows), durable=True)
+                files.replace(self._path, _encode(rows))
                 return result
         except locks.Held:
             raise IndexBusy(BUSY) from None

@@ -1,5 +1,6 @@
 """A host's own place on the machine: its lock, its socket and its registry entry, and their end."""
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -23,15 +24,20 @@ class Listing:
     __slots__ = ("_bound", "_lock", "_paths", "_written", "entry", "listener", "socket")
 
     def __init__(
-        self, paths: Paths, lock: locks.Lock, listener: socket.socket, entry: entries.Entry
+        self,
+        paths: Paths,
+        lock: locks.Lock,
+        listener: socket.socket,
+        bound: files.Kept,
+        entry: entries.Entry,
     ) -> None:
         self.listener = listener
         self.socket = entry.socket
         self.entry = entry
         self._paths = paths
         self._lock = lock
-        self._bound = files.named(self.socket)
-        self._written: files.Identity | None = _write(paths, entry)
+        self._bound = bound
+        self._written: files.Kept | None = _write(paths, entry)
 
     def update(self, **members: Any) -> None:
         """Rewrite the entry with other members (`crazeSessionId=…, ready=True`).
@@ -40,27 +46,23 @@ class Listing:
         """
         entry = self.entry._replace(**members)
         if self._written is not None:
-            self._written = _write(self._paths, entry)
+            written = _write(self._paths, entry)
+            self._written.close()
+            self._written = written
         self.entry = entry
 
     def lost(self) -> str:
         """Why the host cannot be found any more (`its control socket P is gone`); "" if it can."""
-        places = [("control socket", self.socket, self._bound)]
-        if self._written is not None:
-            path = self._paths.entry(self.entry.hostId)
-            places.append(("registry entry", path, self._written))
-        for what, path, which in places:
-            there = files.named(path)
-            if there != which:
-                how = "is gone" if there is None else "is another file now"
-                return f"its {what} {path} {how}"
+        for what, kept in (("control socket", self._bound), ("registry entry", self._written)):
+            if kept is not None and kept.lost:
+                return f"its {what} {kept.path} {kept.lost}"
         return ""
 
     def unlist(self) -> None:
         """Leave the registry, and serve on. Raises OSError."""
-        which, self._written = self._written, None
-        if which is not None:
-            files.remove(self._paths.entry(self.entry.hostId), which)
+        written, self._written = self._written, None
+        if written is not None:
+            written.remove()
 
     def unbind(self) -> None:
         """Give up the place: listener, entry, socket, then the lock; a second call does nothing.
@@ -68,18 +70,13 @@ class Listing:
         Only files that are still ours are removed. Raises OSError after all was tried.
         """
         failures = []
-        for step in (self.listener.close, self.unlist, self._unlink_socket, self._unlock):
+        for step in (self.listener.close, self.unlist, self._bound.remove, self._unlock):
             try:
                 step()
             except OSError as failure:
                 failures.append(failure)
         if failures:
             raise failures[0]
-
-    def _unlink_socket(self) -> None:
-        which, self._bound = self._bound, None
-        if which is not None:
-            files.remove(self.socket, which)
 
     def _unlock(self) -> None:
         self._lock.release(unlink=True)
@@ -103,24 +100,23 @@ def bind(
     path = os.path.join(directory, host_id + ".sock")
     known = {"protocol": 1, "hostId": host_id, "pid": os.getpid(), **members, "socket": path}
     entry = entries.Entry(**known)
-    lock = listener = None
     try:
-        lock = locks.take(paths.host_lock(host_id), sleep=sleep)
-        os.utime(lock.path)
-        lock.write(f"{entry.pid} {host_id}")
-        listener = sockets.bind(path)
-        return Listing(paths, lock, listener, entry)
-    except BaseException as failure:
-        if listener is not None:
-            listener.close()
-            files.remove(path)
-        if lock is not None:
-            lock.release(unlink=True)
-        if isinstance(failure, OSError | locks.Held):
-            raise MachineError(f"{path}: {reason(failure)}") from None
-        raise
+        with contextlib.ExitStack() as undo:
+            lock = locks.take(paths.host_lock(host_id), sleep=sleep)
+            undo.callback(lock.release, unlink=True)
+            os.utime(lock.path)
+            lock.write(f"{entry.pid} {host_id}")
+            listener = sockets.bind(path)
+            undo.callback(listener.close)
+            bound = files.Kept.socket(path)
+            undo.callback(bound.remove)
+            listing = Listing(paths, lock, listener, bound, entry)
+            undo.pop_all()
+            return listing
+    except (OSError, locks.Held) as failure:
+        raise MachineError(f"{path}: {reason(failure)}") from None
 
 
-def _write(paths: Paths, entry: entries.Entry) -> files.Identity:
+def _write(paths: Paths, entry: entries.Entry) -> files.Kept:
     # Not durable: an entry means nothing after its process, so nothing after a power cut.
-    return files.replace(paths.entry(entry.hostId), entries.encode(entry), durable=False)
+    return files.put(paths.entry(entry.hostId), entries.encode(entry))
