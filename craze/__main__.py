@@ -17,7 +17,8 @@ def main() -> None:
         _plug(fd, flags)
     from craze.machine import reexec
 
-    _set_title([*reexec.remember(), *sys.argv[1:]])
+    if not reexec.remember():
+        _set_title()
     sys.exit(_run(sys.argv[1:]))
 
 
@@ -43,16 +44,17 @@ def _plug(fd: int, flags: int) -> None:
         os.open(os.devnull, flags)  # the lowest free number: this one
 
 
-def _set_title(words: list[str]) -> None:
-    """Show the process as the path it was started as and its arguments."""
+def _set_title() -> None:
+    """Show a script as the path it was started as and its arguments, not as its interpreter."""
     # Without it the title grows over the environment, by which others know whose a process is.
-    own = "SPT_NOENV" not in os.environ
-    if own:
+    ours = "SPT_NOENV" not in os.environ
+    if ours:
         os.environ["SPT_NOENV"] = "1"
-    from setproctitle import setproctitle
+    from setproctitle import setproctitle, setthreadtitle
 
-    setproctitle(" ".join(words))
-    if own:
+    setproctitle(" ".join(sys.argv))
+    setthreadtitle("craze")  # what `ps -e` and `killall` know it by
+    if ours:
         del os.environ["SPT_NOENV"]  # no child's affair
 
 

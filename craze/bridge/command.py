@@ -7,6 +7,8 @@ load a command-line library, ujson or OpenSSL. Its failures all exit 1, usage in
 import os
 import signal
 
+import gevent
+
 from craze.cli import failures
 from craze.cli.failures import Failure
 from craze.cli.flags import BadFlag, Flag, parse
@@ -53,6 +55,8 @@ def main(arguments: list[str]) -> int:
             raise Failure(f"--session {quote(session)} is not a valid session id")
         failures.refuse_config(os.environ)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # What a hub prints its failures with: pprint, the default, would load inspect and more.
+        gevent.config.format_context = "builtins.repr"
         _bridge(_find(session if isinstance(session, str) else None))
     except (Failure, MachineError, Broken) as failure:
         failures.report(failures.named(NAME, str(failure)))

@@ -8,11 +8,13 @@ import os
 import select
 import socket as names
 import stat
+from _thread import start_new_thread
 from collections.abc import Callable
 
 import gevent
 from gevent import socket
 from gevent.event import AsyncResult
+from gevent.hub import Waiter
 from gevent.socket import wait_read, wait_write
 
 from craze import greenlets
@@ -100,9 +102,7 @@ def _writer() -> Callable[[memoryview], int]:
         return lambda view: _retried(lambda: out.send(view, names.MSG_DONTWAIT))
     if stat.S_ISFIFO(mode):
         return _write_pipe
-    # A terminal may be stopped and a disk may hang: only another thread can wait for those.
-    pool = gevent.get_hub().threadpool
-    return lambda view: _retried(lambda: pool.apply(os.write, (STDOUT, view)))
+    return lambda view: _retried(lambda: _write_elsewhere(view))
 
 
 def _write_pipe(view: memoryview) -> int:
@@ -110,6 +110,35 @@ def _write_pipe(view: memoryview) -> int:
     if not _polled(select.POLLOUT):
         wait_write(STDOUT)
     return _retried(lambda: os.write(STDOUT, view[:_PIPE_BUF]))
+
+
+def _write_elsewhere(view: memoryview) -> int:
+    """A terminal may be stopped and a disk may hang: only another thread can wait for those.
+
+    A bare one, for gevent's pool would load as much again as a whole bridge.
+    """
+    outcome: list[int | OSError] = []
+
+    def write() -> None:
+        try:
+            outcome.append(os.write(STDOUT, view))
+        except OSError as failure:
+            outcome.append(failure)
+        finally:
+            done.send()
+
+    waiter = Waiter()
+    done = gevent.get_hub().loop.async_()
+    done.start(waiter.switch, None)
+    try:
+        start_new_thread(write, ())
+        waiter.get()
+    finally:
+        done.stop()
+        done.close()
+    if isinstance(outcome[0], OSError):
+        raise outcome[0]
+    return outcome[0]
 
 
 def _retried(write: Callable[[], int]) -> int:

@@ -15,4 +15,5 @@ def reason(failure: BaseException) -> str:
     looks one up.
     """
     words = getattr(failure, "strerror", None) or str(failure) or type(failure).__name__
-    return words[:1].lower() + words[1:]
+    # "No such file", but not "AF_UNIX path".
+    return words[:1].lower() + words[1:] if words[1:2].islower() else words

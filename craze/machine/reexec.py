@@ -6,21 +6,20 @@ import sys
 _prefix: list[str] = []
 
 
-def remember() -> list[str]:
-    """Note how the program was started, before any change of directory; its arguments precede ours.
+def remember() -> bool:
+    """Note how the program was started, before any change of directory; whether it was by `-m`.
 
     Called once, by the entry point.
     """
-    program = sys.argv[0]
-    if getattr(sys.modules["__main__"], "__spec__", None) is not None:
-        # Started as `python … -m craze`: the interpreter, its own flags and the module.
-        own = len(sys.argv) - 1
+    by_module = getattr(sys.modules["__main__"], "__spec__", None) is not None
+    if by_module:
+        own = len(sys.argv) - 1  # the interpreter's own flags and the module's name come before
         _prefix[:] = [sys.executable, *sys.orig_argv[1 : len(sys.orig_argv) - own]]
     else:
-        program = os.path.abspath(program)
+        program = os.path.abspath(sys.argv[0])
         runs = os.access(program, os.X_OK)
         _prefix[:] = [program] if runs else [sys.executable, program]
-    return list(_prefix)
+    return by_module
 
 
 def prefix() -> list[str]:
