@@ -9,11 +9,13 @@ Only our ends of the pipes are made non-blocking. Nobody shares them, so nobody 
 changes.
 """
 
+import importlib.util
 import os
 import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import gevent
 import gevent.event
@@ -73,9 +75,8 @@ class Process:
         self._stdin_open = True
         self._stopping: gevent.Greenlet | None = None
         self._gone = gevent.event.Event()  # reaped, its last output perhaps not read yet
-        popen = gevent.monkey.get_original("subprocess", "Popen")
         try:
-            self._child = popen(
+            self._child = _popen()(
                 list(argv),
                 cwd=cwd,
                 env=dict(env),
@@ -300,6 +301,18 @@ class Process:
         while tries and self.returncode is not None and self._signal_group(0):
             tries -= 1
             gevent.sleep(limits.GROUP_POLL)
+
+
+def _popen() -> Any:
+    """The standard Popen. gevent patches the module that it lives in so deeply that the class it
+    replaced works no more; a program that patched gets a copy of the module, for this alone."""
+    if not gevent.monkey.is_module_patched("subprocess"):
+        return subprocess.Popen
+    spec = importlib.util.find_spec("subprocess")
+    assert spec is not None and spec.loader is not None
+    copy = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copy)
+    return copy.Popen
 
 
 def start_time(pid: int) -> int:

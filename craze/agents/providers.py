@@ -124,10 +124,11 @@ PROVIDERS: dict[str, Provider] = {
 
 
 def custom(name: str, label: str, command: Sequence[str], env: Mapping[str, str]) -> Provider:
-    """A provider of the user's own: `command` starts an agent that speaks ACP."""
+    """A provider of the user's own: any agent that speaks ACP, started by `command` (at least one
+    word) with `env` added to its environment."""
     return Provider(
         name=name,
-        label=label,
+        label=label or name,
         binaries=(command[0],),
         dialect="",
         after=tuple(command[1:]),
@@ -172,9 +173,8 @@ def resolve(
         if found:
             return found
     first = provider.binaries[0]
-    return Missing(
-        f"{first} not found on PATH", f"install {first}, or set [agents].{name} in {config}"
-    )
+    key = f"[agents].{name}" if name in PROVIDERS else f"[providers.{name}].command"
+    return Missing(f"{first} not found on PATH", f"install {first}, or set {key} in {config}")
 
 
 def _which(binary: str, path: str) -> str:

@@ -208,6 +208,7 @@ def _late_hold(agent: Agent, turn: Turn) -> str | None:
         _spawn(agent, "child-1")
         agent.text("sub-agent runs on")
         return None
+    agent.text("holding")
     agent.hold()
     _finish(agent, "child-1", "cancelled")
     return "cancelled"

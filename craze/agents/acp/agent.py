@@ -561,10 +561,14 @@ class AcpAgent:
         held, self._asks = self._asks, {}
         for key in held:
             self._post(port.AskWithdrawn(key))
-        self._rpc.lose(error)
-        self._map(lambda: self._session.turns.completed(self._session.turns.foreign))
         if self._ready:
+            turns = self._session.turns
+            self._emit(turns.completed(turns.foreign))
+            if self._prompt is not None:
+                self._prompt = None
+                self._emit(self._session.ended("", failed=True))
             self._post(port.AgentExited(error))
+        self._rpc.lose(error)
 
     def close(self) -> None:
         self._silent = True

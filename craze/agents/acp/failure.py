@@ -3,16 +3,12 @@
 import re
 import signal
 
-from craze.agents.acp.read import head
 from craze.agents.limits import TAIL_TEXT
 from craze.engine.port import AgentError
+from craze.transcript.text import head_marked, one_line
 
-_ESCAPES = re.compile(
-    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]).*?(?:[\x07\x9c]|\x1b\\|$)"
-    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
-    r"|\x1b[ -/]*[0-~]?"
-)
-_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069]")
+# What shows nothing itself but changes how the rest is shown.
+_HIDDEN = re.compile("[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069]")
 
 
 def exit_text(status: int) -> str:
@@ -29,14 +25,11 @@ def exit_text(status: int) -> str:
 def last_words(stderr: bytes) -> str:
     """The end of an agent's stderr as one line fit to show: its non-blank lines joined by ` / `,
     the earliest left out where they do not fit (protocol tables 10.1); "" when it said nothing."""
-    shown = []
-    for raw in stderr.decode("utf-8", "replace").replace("\r", "\n").split("\n"):
-        line = " ".join(_HIDDEN.sub("", _ESCAPES.sub("", raw.replace("\t", " "))).split())
-        if line:
-            shown.append(line)
+    said = stderr.decode("utf-8", "replace").replace("\r", "\n").split("\n")
+    shown = [line for line in (one_line(_HIDDEN.sub("", words)) for words in said) if line]
     while len(shown) > 1 and len(" / ".join(shown).encode()) > TAIL_TEXT:
         del shown[0]
-    return head(" / ".join(shown), TAIL_TEXT)
+    return head_marked(" / ".join(shown), TAIL_TEXT)
 
 
 def with_tail(words: str, stderr: bytes) -> str:

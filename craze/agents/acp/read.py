@@ -1,13 +1,10 @@
-"""Reading what an agent sent: members absent, null or of any type, and text cut to bytes.
+"""Reading what an agent sent: members that may be absent, null or of any type.
 
 A malformed optional member counts as absent, a malformed item of a list is left out, and nothing
 here raises for what an agent can write.
 """
 
 from typing import Any
-
-CUT = "…"
-_CUT_BYTES = len(CUT.encode())
 
 
 def text(holder: Any, *names: str) -> str:
@@ -55,28 +52,6 @@ def peel(params: dict[str, Any]) -> dict[str, Any]:
     while isinstance(params.get("params"), dict):
         params = params["params"]
     return params
-
-
-def head(words: str, cap: int) -> str:
-    """The first `cap` bytes at most, cut before a rune, with `…` inside the cap where cut."""
-    data = words[: cap + 1].encode("utf-8", "surrogatepass")
-    if len(data) <= cap:
-        return words
-    end = cap - _CUT_BYTES
-    while end and data[end] & 0xC0 == 0x80:
-        end -= 1
-    return data[:end].decode("utf-8", "surrogatepass") + CUT
-
-
-def tail(words: str, cap: int) -> str:
-    """The last `cap` bytes at most, cut before a rune, with `…` inside the cap where cut."""
-    data = words[-cap - 1 :].encode("utf-8", "surrogatepass")
-    if len(data) <= cap:
-        return words
-    start = len(data) - cap + _CUT_BYTES
-    while start < len(data) and data[start] & 0xC0 == 0x80:
-        start += 1
-    return CUT + data[start:].decode("utf-8", "surrogatepass")
 
 
 def block(content: Any) -> str:

@@ -13,6 +13,7 @@ from craze.agents.acp import read
 from craze.agents.acp.tools import SETTLED, Tools
 from craze.events import build
 from craze.events.members import payload
+from craze.transcript.text import head_marked, tail_marked
 
 Event = dict[str, Any]
 
@@ -103,7 +104,7 @@ class Roster:
         row = self._rows.get(child.agent)
         if row is None:
             return []
-        prompt = read.head(row.get("prompt", "") + words, limits.ROW_PROMPT)
+        prompt = head_marked(row.get("prompt", "") + words, limits.ROW_PROMPT)
         if prompt == row.get("prompt"):
             return []
         row["prompt"] = prompt
@@ -134,7 +135,7 @@ class Roster:
             ("prompt", limits.ROW_PROMPT),
         ):
             if task.get(name):
-                row[name] = read.head(task[name], cap)
+                row[name] = head_marked(task[name], cap)
         if task.get("background"):
             row["background"] = True
         if task.get("durationMs"):
@@ -164,11 +165,11 @@ def _stated(update: dict[str, Any]) -> dict[str, Any]:
     stated = {
         "attemptId": read.text(update, "attempt_id"),
         "toolCallId": read.text(update, "tool_call_id"),
-        "description": read.head(read.text(update, "description"), limits.ROW_DESCRIPTION),
-        "subagentType": read.head(read.text(update, "subagent_type"), limits.ROW_TYPE),
-        "model": read.head(read.text(update, "model"), limits.ROW_MODEL),
-        "error": read.head(read.text(update, "error"), limits.ROW_ERROR),
-        "output": read.tail(read.text(update, "output"), limits.ROW_OUTPUT),
+        "description": head_marked(read.text(update, "description"), limits.ROW_DESCRIPTION),
+        "subagentType": head_marked(read.text(update, "subagent_type"), limits.ROW_TYPE),
+        "model": head_marked(read.text(update, "model"), limits.ROW_MODEL),
+        "error": head_marked(read.text(update, "error"), limits.ROW_ERROR),
+        "output": tail_marked(read.text(update, "output"), limits.ROW_OUTPUT),
         "durationMs": read.number(update, "duration_ms"),
         "toolCalls": read.number(update, "tool_calls", "tool_call_count"),
         "turns": read.number(update, "turns", "turn_count"),

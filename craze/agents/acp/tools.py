@@ -10,6 +10,7 @@ from typing import Any
 from craze.agents import limits
 from craze.agents.acp import diff, read
 from craze.events.members import payload
+from craze.transcript.text import head_marked, tail_marked
 from craze.wire import json
 
 Payload = dict[str, Any]
@@ -79,7 +80,7 @@ class Tools:
         raw = call.get("rawInput")
         stated = {
             "description": read.text(raw, "description", "title"),
-            "prompt": read.head(read.text(raw, "prompt"), limits.TASK_PROMPT),
+            "prompt": head_marked(read.text(raw, "prompt"), limits.TASK_PROMPT),
             "model": read.text(raw, "model"),
             "agentId": read.text(raw, "agentId", "agent_id"),
             "subagentType": read.text(raw, "subagentType", "subagent_type"),
@@ -121,9 +122,9 @@ def _merge(held: dict[str, Any], call: dict[str, Any], meta: dict[str, Any]) -> 
     if name:
         held["toolName"] = name
     if call.get("rawInput") is not None:
-        held["rawInput"] = read.head(_input_text(call["rawInput"]), limits.RAW_INPUT)
+        held["rawInput"] = head_marked(_input_text(call["rawInput"]), limits.RAW_INPUT)
     if isinstance(call.get("content"), list):
-        held["contentText"] = read.tail(_content_text(call["content"]), limits.CONTENT_TEXT)
+        held["contentText"] = tail_marked(_content_text(call["content"]), limits.CONTENT_TEXT)
         held["diffs"] = [
             _diff(item) for item in read.items(call, "content") if item.get("type") == "diff"
         ][: limits.DIFFS]
@@ -176,7 +177,7 @@ def _content_text(content: list[Any]) -> str:
 def _diff(item: dict[str, Any]) -> Payload:
     old, new = read.text(item, "oldText"), read.text(item, "newText")
     lines = diff.counts(old, new)
-    kept = read.head(old, limits.DIFF_TEXT), read.head(new, limits.DIFF_TEXT)
+    kept = head_marked(old, limits.DIFF_TEXT), head_marked(new, limits.DIFF_TEXT)
     added, removed = lines or (0, 0)
     return payload(
         "diff",
@@ -212,12 +213,12 @@ def _capped(stated: dict[str, Any]) -> Payload | None:
     made = {name: value for name, value in stated.items() if value or name == "exitCode"}
     for name in ("stdout", "stderr", "content"):
         whole = made.get(name, "")
-        kept = read.tail(whole, limits.OUTPUT_TEXT)
+        kept = tail_marked(whole, limits.OUTPUT_TEXT)
         if kept != whole:
             made[name] = kept
             made["truncated"] = True
             if name != "content":
-                made[name + "Head"] = read.head(whole, limits.OUTPUT_HEAD)
+                made[name + "Head"] = head_marked(whole, limits.OUTPUT_HEAD)
     return made or None
 
 

@@ -18,6 +18,7 @@ from craze.agents.acp.tools import Tools
 from craze.agents.acp.turns import Turns
 from craze.agents.providers import Provider
 from craze.events import build
+from craze.transcript.text import head_marked
 
 Event = dict[str, Any]
 
@@ -187,7 +188,7 @@ class Session:
         """`cursor/task`: the receipt of a sub-agent, joined to its tool call."""
         stated = {
             "description": read.text(params, "description"),
-            "prompt": read.head(read.text(params, "prompt"), limits.TASK_PROMPT),
+            "prompt": head_marked(read.text(params, "prompt"), limits.TASK_PROMPT),
             "model": read.text(params, "model"),
             "agentId": read.text(params, "agentId"),
             "subagentType": read.text(params, "subagentType"),
