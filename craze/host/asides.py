@@ -122,7 +122,7 @@ class Asides:
         if key in self._running:
             raise Refusal(
                 "bad_request",
-                f"params.asideId {quote(params['asideId'])} is in flight on this connection already",
+                f"params.asideId {quote(key[1])} is in flight on this connection already",
                 rpc=INVALID_PARAMS,
             )
         if len(self._running) >= ASIDES_IN_FLIGHT:

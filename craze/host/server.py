@@ -40,8 +40,8 @@ class Server:
         pid: int,
         draw_token: Callable[[], str],
         report: Callable[[str, BaseException], None],
-        on_stop: Callable[[], None],
-        mark_stopping: Callable[[], None],
+        on_stop: Callable[[], None] = lambda: None,
+        mark_stopping: Callable[[], None] = lambda: None,
         on_started: Callable[[port.Started], None] = lambda started: None,
         on_ended: Callable[[], None] = lambda: None,
     ) -> None:
