@@ -462,7 +462,7 @@ class Engine:
         if not self.ready:
             self._start_failed(port.StartFailed(given.error))
             return
-        self._stage.accepting = False
+        self._stage.accepting = self._stage.replaying = False
         if self._turns.current is None:
             # Nothing ran whose ending could tell why the session ends.
             self._stage.commit(build.error(*given.error))

@@ -1,5 +1,7 @@
 """A session's start, its end, and what its row says of it (codecs 5.1, 5.11, 5.12; tables 5.2)."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -348,3 +350,11 @@ def test_plain_events_pass_as_they_are(session: Any) -> None:
     assert session.events[-1] is event
     assert session.say({"type": "of a later build"}) == []
     assert session.since(2) == ["of a later build"]
+
+
+def test_the_engine_brings_no_loop_and_little_else() -> None:
+    heavy = "gevent ujson dataclasses inspect uuid hashlib typing_extensions"
+    code = f"""import sys, craze.engine.engine
+found = [name for name in {heavy.split()} if name in sys.modules]
+assert not found, found"""
+    subprocess.run([sys.executable, "-c", code], check=True)
