@@ -1,26 +1,24 @@
 """One session's engine: a function of its inputs that commits events and asks for effects.
 
 `step` never waits. Whatever one input leads to is committed before it returns, so its records stand
-side by side in the log and every reader sees all of them or none. The parts (queue, asks, turns,
-settings, receipts) hold the rules; here is what joins them: the session's phases, the gate, and who
-hears of which input.
+side by side in the log and every reader sees all of them or none. The parts (commands, turns,
+queue, asks, settings, receipts) hold the rules; here is what joins them: the session's phases, who
+hears of which input, and what is read of it all.
 """
 
-import traceback
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from craze.engine import gate, port
+from craze.engine import port
 from craze.engine.asks import Asks
+from craze.engine.commands import Commands
 from craze.engine.queue import Queue
-from craze.engine.receipts import Receipt, Receipts
-from craze.engine.refusals import refusal
+from craze.engine.receipts import Receipts
 from craze.engine.settings import Settings
 from craze.engine.stage import Event, Log, Stage
 from craze.engine.title import Title
 from craze.engine.turns import Turns
 from craze.events import build
-from craze.wire.codes import Refusal
 
 # What the agent reports and the engine only passes on.
 _PLAIN: Final = frozenset(("text", "thought", "tool", "todos", "user", "command", "compaction"))
@@ -46,10 +44,9 @@ class Engine:
 
     __slots__ = (
         "_born",
-        "_calls",
-        "_capabilities",
         "_changed",
         "_children",
+        "_commands",
         "_failure",
         "_installed",
         "_model",
@@ -81,7 +78,6 @@ class Engine:
     ) -> None:
         self._stage = Stage(log, now)
         self._model = model
-        self._capabilities = capabilities
         self._receipts = Receipts(self._stage)
         self._queue = Queue(self._stage)
         self._settings = Settings(
@@ -91,6 +87,10 @@ class Engine:
         self._turns = Turns(self._stage, self._queue, asks := Asks(
             self._stage, force=force, interactive=interactive
         ), self._receipts)  # fmt: skip
+        self._commands = Commands(
+            self._stage, self._receipts, self._queue, asks, self._turns, self._settings,
+            self._title, capabilities,
+        )  # fmt: skip
         self.asks = asks  # `open`, `get(id)`
         self.provider_session = ""
         self.ready = False  # the start has finished well
@@ -98,7 +98,6 @@ class Engine:
         self._installed = False  # the agent has said what the session is; a replay may go on
         self._failure = ""  # why the start failed, or the agent is gone
         self._passing = True  # plain agent events go straight to the log
-        self._calls: dict[int, Receipt] = {}  # with the agent or the index, by token
         self._children: set[str] = set()  # running sub-agents
         self._new_models: tuple[str, port.ModelsRefreshed] | None = None  # held while a turn runs
         self._born = self._changed = now
@@ -303,127 +302,19 @@ class Engine:
 
     # ---- commands ----
 
-    def _command(self, command: port.Command) -> None:
-        blocking = command.method in _BLOCKING or command.args.get("mode") == "interject"
-        receipt = self._receipts.admit(command, blocking)
-        if receipt is None:
-            return
-        try:
-            answer = self._run(command, receipt)
-        except Refusal as refused:
-            answer = refused
-        except Exception:
-            # Our own fault. Whoever sent it must not take it for a command that did not run.
-            self._note("crash", {"method": command.method, "trace": traceback.format_exc()})
-            answer = refusal("command_aborted")
-        if answer is not None:
-            self._receipts.complete(receipt, answer)
-
-    def _run(self, command: port.Command, receipt: Receipt) -> dict[str, Any] | Refusal | None:
-        """The command's answer; None when it is still owed."""
-        column = gate.column(command.method, command.args)
-        word = gate.TABLE[self.state][column]
-        if word == gate.NOT_ACCEPTING:
-            raise refusal(word)
-        if self._stage.fenced and column in gate.FENCED:
-            raise refusal("closing")
-        run = _COMMANDS[command.method]
-        return run(self, command.args, receipt, word)
-
-    def _prompt(self, args: dict[str, Any], receipt: Receipt, word: str) -> dict[str, Any] | None:
-        text, row, cause = args.get("text", ""), args.get("fromRow", ""), receipt.cause
-        if args["mode"] == "interject":
-            if not self._capabilities.get("interject"):
-                raise refusal("unsupported")
-            if word == gate.NOT_IN_TURN:
-                raise refusal(word)
-            token = self._call(receipt)
-            self._stage.do(port.JournalNote("prompt", {
-                "attempt": f"interject-{token}", "text": text, "kind": "interject"
-            }))  # fmt: skip
-            self._stage.do(port.SendInterject(token, text))
-            return None
-        if args["mode"] == "send_now" and self._turns.armed is not None:
-            raise refusal("already_submitted")
-        if word == gate.FOREIGN_TURN:
-            raise refusal(word)
-        if word == gate.START:
-            origin = "submit" if args["mode"] == "queue" else "send_now"
-            return self._turns.start(text, row, origin, cause)
-        if word == gate.ARM:
-            self._turns.arm(text, row, cause)
-            return {"armed": True}
-        return {"queued": self._queue.find(row) if row else self._queue.add(text, cause)}
-
-    def _cancel(self, args: dict[str, Any], receipt: Receipt, word: str) -> None:
-        self._turns.cancel(args.get("turnId", ""), receipt)
-
-    def _disarm(self, args: dict[str, Any], receipt: Receipt, word: str) -> dict[str, Any]:
-        self._turns.disarm("withdrawn", receipt.cause)
-        return {}
-
-    def _add(self, args: dict[str, Any], receipt: Receipt, word: str) -> dict[str, Any]:
-        return {"row": self._queue.add(args["text"], receipt.cause)}
-
-    def _edit(self, args: dict[str, Any], receipt: Receipt, word: str) -> dict[str, Any]:
-        self._queue.edit(args["rowId"], args["text"], args.get("expectedVersion"), receipt.cause)
-        return {}
-
-    def _remove(self, args: dict[str, Any], receipt: Receipt, word: str) -> dict[str, Any]:
-        return {"row": self._queue.remove(args["rowId"], receipt.cause)}
-
-    def _clear(self, args: dict[str, Any], receipt: Receipt, word: str) -> dict[str, Any]:
-        return {"removed": self._queue.clear(receipt.cause)}
-
-    def _set(self, args: dict[str, Any], receipt: Receipt, word: str) -> None:
-        self._settings.set(args["setting"], receipt)
-
-    def _set_title(self, args: dict[str, Any], receipt: Receipt, word: str) -> None:
-        self._title.set(args["title"], receipt.cause)
-        self._write_title(self._call(receipt))
-
-    def _answer(self, args: dict[str, Any], receipt: Receipt, word: str) -> dict[str, Any]:
-        self.asks.answer(args["askId"], args["answer"], receipt.cause)
-        return {}
-
-    def _cancel_child(self, args: dict[str, Any], receipt: Receipt, word: str) -> None:
-        if not self._capabilities.get("subagentCancel"):
-            raise refusal("unsupported")
-        self._stage.do(port.SendSubagentCancel(self._call(receipt), args["agentId"]))
+    def _command(self, given: port.Command) -> None:
+        self._commands.take(given, self.state)
 
     def _expired(self, given: port.CommandExpired) -> None:
-        receipt = self._receipts.running(given.token)
-        if receipt is None or self._turns.expired(receipt) or self._settings.expired(receipt):
-            return
-        self._receipts.complete(receipt, refusal("context"))
-
-    def _call(self, receipt: Receipt) -> int:
-        token = self._stage.token()
-        self._calls[token] = receipt
-        return token
+        self._commands.expired(given.token)
 
     def _called(self, given: port.InterjectReturned | port.SubagentCancelReturned) -> None:
-        receipt = self._calls.pop(given.token, None)
-        if receipt is None:
-            return
-        if given.refused:
-            self._receipts.complete(receipt, refusal(given.refused))
-        elif given.error is not None:
-            self._receipts.complete(receipt, refusal("failed", given.error.message))
-        else:
-            self._receipts.complete(receipt, {})
+        self._commands.returned(given)
 
     def _title_written(self, given: port.TitleWritten) -> None:
-        receipt = self._calls.pop(given.token, None)
-        if receipt is not None:
-            self._receipts.complete(
-                receipt, refusal("index_write", given.error, given.error) if given.error else {}
-            )
-        elif given.error and not self.closed:
+        owed = self._commands.title_written(given)
+        if given.error and not owed and not self.closed:
             self._stage.commit(build.meta({"indexErr": given.error}))
-
-    def _write_title(self, token: int) -> None:
-        self._stage.do(port.WriteTitle(token, self._title.text, self._title.pinned))
 
     # ---- the start and the end ----
 
@@ -437,7 +328,7 @@ class Engine:
         self._settings.publish(self._title.allow(given.state))
         self._stage.do(port.JournalNote("session", {"providerSessionId": given.provider_session}))
         if self._title.pinned or retitled:
-            self._write_title(self._stage.token())
+            self._title.write(self._stage.token())
         if not self._stage.replaying:
             self._started()
 
@@ -481,9 +372,7 @@ class Engine:
         self._turns.close()
         self.asks.end_all("closing", "close")
         self._settings.close()
-        for receipt in self._calls.values():
-            self._receipts.complete(receipt, refusal("command_aborted"))
-        self._calls.clear()
+        self._commands.close()
         self._note("closing", {})
         self._stage.do(port.CloseAgent())
         self._stage.do(port.Ended())
@@ -548,7 +437,7 @@ class Engine:
             event.pop("text", None)
         self._stage.commit(event)
         if allowed.get("title"):
-            self._write_title(self._stage.token())
+            self._title.write(self._stage.token())
 
     def _models_refreshed(self, given: port.ModelsRefreshed) -> None:
         if given.models is not None and not self.closed and not self.start_failed:
@@ -588,8 +477,6 @@ class Engine:
         self._turns.timer(given.name)
 
 
-_BLOCKING: Final = frozenset(("session.cancel", "session.set"))
-
 _INPUTS: Final[dict[type, Callable[[Engine, Any], None]]] = {
     port.Command: Engine._command,
     port.CommandExpired: Engine._expired,
@@ -609,21 +496,6 @@ _INPUTS: Final[dict[type, Callable[[Engine, Any], None]]] = {
     port.AgentExited: Engine._agent_exited,
     port.TitleWritten: Engine._title_written,
     port.ModelsRefreshed: Engine._models_refreshed,
-}
-
-_Run = Callable[[Engine, dict[str, Any], Receipt, str], dict[str, Any] | Refusal | None]
-_COMMANDS: Final[dict[str, _Run]] = {
-    "session.prompt": Engine._prompt,
-    "session.cancel": Engine._cancel,
-    "session.disarm": Engine._disarm,
-    "session.queue.add": Engine._add,
-    "session.queue.edit": Engine._edit,
-    "session.queue.remove": Engine._remove,
-    "session.queue.clear": Engine._clear,
-    "session.set": Engine._set,
-    "session.setTitle": Engine._set_title,
-    "session.subagent.cancel": Engine._cancel_child,
-    "asks.answer": Engine._answer,
 }
 
 _EVENTS: Final[dict[str, Callable[[Engine, Event], None]]] = {

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from craze.engine.port import WriteTitle
 from craze.engine.refusals import refusal
 from craze.engine.stage import Stage
 from craze.events import build
@@ -27,6 +28,10 @@ class Title:
             raise refusal("bad_request", "a title needs a character that shows")
         self.text, self.pinned = text, True
         self._stage.commit(build.meta({"title": text}, cause=cause))
+
+    def write(self, token: int) -> None:
+        """Have the title recorded in the session index; `TitleWritten` comes with the token."""
+        self._stage.do(WriteTitle(token, self.text, self.pinned))
 
     def allow(self, state: dict[str, Any]) -> dict[str, Any]:
         """An agent's delta less the title that a pinned one outlives; else that title is taken."""
