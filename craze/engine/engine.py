@@ -84,14 +84,12 @@ class Engine:
             self._stage, self._receipts, lambda: str(model.settings.get("model") or "")
         )
         self._title = Title(self._stage)
-        self._turns = Turns(self._stage, self._queue, asks := Asks(
-            self._stage, force=force, interactive=interactive
-        ), self._receipts)  # fmt: skip
+        self.asks = Asks(self._stage, force=force, interactive=interactive)  # `open`, `get(id)`
+        self._turns = Turns(self._stage, self._queue, self.asks, self._receipts)
         self._commands = Commands(
-            self._stage, self._receipts, self._queue, asks, self._turns, self._settings,
+            self._stage, self._receipts, self._queue, self.asks, self._turns, self._settings,
             self._title, capabilities,
         )  # fmt: skip
-        self.asks = asks  # `open`, `get(id)`
         self.provider_session = ""
         self.ready = False  # the start has finished well
         self.closed = False
@@ -125,7 +123,7 @@ class Engine:
         effects, stage.effects = stage.effects, []
         return effects
 
-    # ---- clients and reads; none of them refuses, none changes the session ----
+    # ---- clients, and what is read of the session ----
 
     def mint_client(self) -> str:
         """A fresh client id, `c-N`, taken as connected."""

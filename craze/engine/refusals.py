@@ -24,7 +24,6 @@ MESSAGES: Final[dict[str, str]] = {
     "bad_catalog": "agent: the agent's answer holds no usable catalog",
     "queue_full": "agent: queue is full",
     "text_too_long": "agent: message too long",
-    "prompt_in_flight": "acp: prompt already in flight",
     "foreign_turn": "acp: agent is running a turn of its own",
     "unsupported": "acp: not supported by this agent",
     "unknown_subagent": "agent: no such sub-agent",
