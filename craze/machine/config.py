@@ -84,7 +84,6 @@ def load(paths: Paths, environ: Mapping[str, str]) -> Config:
         pass
     except (OSError, ValueError) as failure:
         broken = f"{paths.config}: {reason(failure)}"
-        warnings.append(f"craze: {broken}")
     switches = {key: _closed(key, document, environ, broken, paths, warnings) for key in _CLOSED}
     if not switches["control_socket"].on and switches["detach"].on:
         switches["detach"] = Switch(False, switches["control_socket"].why)

@@ -86,7 +86,7 @@ def take(
 
     Raises Held, FileNotFoundError (without `create`), OSError.
     """
-    left = patience
+    left = round(patience / _STEP)
     renames = 0
     while True:
         fd = _open(path, create)
@@ -103,10 +103,10 @@ def take(
         finally:
             if fd >= 0:
                 os.close(fd)
-        if left <= 0:
+        if not left:
             raise Held(path, holder(path))
         sleep(_STEP)
-        left -= _STEP
+        left -= 1
 
 
 def probe(path: str) -> Lock | bool:

@@ -14,7 +14,7 @@ def dead(pid: int) -> bool:
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return True
     except OSError as failure:
         return failure.errno != errno.EPERM  # another user's process is alive
