@@ -51,10 +51,11 @@ class Catalog:
         ]  # fmt: skip
         self.modes = told or self.modes
         self.mode = read.text(modes, "currentModeId") or self.mode
-        self.models = [
+        listed = [
             {"id": model["modelId"], "name": read.text(model, "name") or model["modelId"]}
             for model in read.items(models, "availableModels") if read.text(model, "modelId")
         ]  # fmt: skip
+        self.models = listed or self.models
         self.model = read.text(models, "currentModelId") or self.model
         self.take(result)
         if not self.modes and self._fallback:
