@@ -8,7 +8,7 @@ __all__ = ["PAGE", "render"]
 
 PAGE = Page(
     NAME,
-    "stdin and stdout as one session's socket",
+    "be one session's socket on stdin and stdout",
     [NAME + " [--session=ID]"],
     """
     Connects to the host of a running session and copies bytes both ways, unchanged: what comes on

@@ -20,8 +20,8 @@ from .manual import Page, render
 
 # Every command with its line in the help; hidden ones have none.
 COMMANDS = {
-    "bridge": "stdin and stdout as one session's socket",
-    "serve": "one coding session, served until it is stopped or left alone",
+    "bridge": "be one session's socket on stdin and stdout",
+    "serve": "serve one session until it is stopped or left alone",
     "version": "print the version",
 }
 

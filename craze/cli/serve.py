@@ -93,7 +93,7 @@ def settle(given: Given, environ: Mapping[str, str], cwd: str) -> Options:
     Their names and forms are those of craze.host.options.Options.
     """
     for one, other in _EXCLUSIVE:
-        if given.get(one) and given.get(other):
+        if given.get(one, False) is not False and given.get(other, False) is not False:
             raise _usage(f"--{one} and --{other} are mutually exclusive")
     _check_values(given)
     failures.refuse_config(environ)

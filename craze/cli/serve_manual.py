@@ -7,7 +7,7 @@ __all__ = ["PAGE", "render"]
 
 PAGE = Page(
     NAME,
-    "one coding session, served until it is stopped or left alone",
+    "serve one session until it is stopped or left alone",
     [NAME + " [FLAG...]", NAME + " --continue [FLAG...]", NAME + " --load=ID [FLAG...]"],
     """
     Starts a session, or loads a saved one, and serves it on a socket of its own to any number of
