@@ -359,6 +359,10 @@ class Engine:
         self._failure = given.error.message
         self._end()
 
+    def _cancel_turn(self, given: port.CancelTurn) -> None:
+        if not self.closed:
+            self._turns.cancel_all()
+
     def _close(self, given: port.Close) -> None:
         if not self.closed:
             self._end()
@@ -478,6 +482,7 @@ class Engine:
 _INPUTS: Final[dict[type, Callable[[Engine, Any], None]]] = {
     port.Command: Engine._command,
     port.CommandExpired: Engine._expired,
+    port.CancelTurn: Engine._cancel_turn,
     port.Close: Engine._close,
     port.Fence: Engine._fence,
     port.TimerFired: Engine._timer,

@@ -42,6 +42,10 @@ class Close(NamedTuple):
     """The session ends: stop, signal, idle exit, or its agent's death during the start."""
 
 
+class CancelTurn(NamedTuple):
+    """The host itself cancels whatever runs; nobody waits for what becomes of it."""
+
+
 class Fence(NamedTuple):
     """The host is deciding whether to idle out: up refuses admissions with `closing`."""
 

@@ -166,6 +166,11 @@ class Turns:
             raise refusal("not_accepting")
         self._cancel(receipt, receipt.cause)
 
+    def cancel_all(self) -> None:
+        """Cancel whatever runs, for nobody in particular."""
+        if self.current is not None or self._asks or self.foreign is not None:
+            self._cancel(None, "")
+
     def expired(self, receipt: Receipt) -> bool:
         """A cancel's caller waits no longer: the cancel may have reached the agent. Whether the
         receipt was one of ours."""

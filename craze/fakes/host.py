@@ -274,9 +274,7 @@ class FakeHost:
         engine = self._session.engine
         if not engine.turn:
             raise Failure("end: no turn is open")
-        self._session.command(
-            engine.mint_client(), "1", "session.cancel", {"turnId": engine.turn}, True
-        )
+        self._session.post(port.CancelTurn())
         with gevent.Timeout(END_WAIT, Failure("end: the turn did not settle within 10s")):
             while engine.turn:
                 gevent.sleep(0.001)

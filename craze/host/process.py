@@ -90,7 +90,6 @@ class _Host:
         self._log = self._open_log()
         self._stopped = Event()
         self._cause = ""
-        self._turns = 0
 
     def run(self) -> int:
         for warning in self._options.warnings:
@@ -213,7 +212,7 @@ class _Host:
             interactive=not options.unattended,
             title=options.title or _pinned(row),
             write_title=self._indexing.write_title,
-            on_turn=self._turn,
+            on_turn=self._indexing.prompted,
         )
 
     def _agent(
@@ -334,14 +333,10 @@ class _Host:
             attached=server.attached,
             ever_attached=server.ever_attached,
             busy=engine.busy,
-            turns=self._turns,
+            turns=engine.turn_count,
             start_failed=engine.start_failed,
             prompted=engine.prompted,
         )
-
-    def _turn(self, text: str) -> None:
-        self._turns += 1
-        self._indexing.prompted(text)
 
     def _watch_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
