@@ -225,8 +225,8 @@ def _capped(stated: dict[str, Any]) -> Payload | None:
 def _terminal(held: dict[str, Any], meta: dict[str, Any]) -> None:
     """Output that an agent streams beside the protocol, into a terminal that was never created."""
     data = read.text(read.inner(meta, "terminal_output_delta"), "data")
-    ended = read.inner(meta, "terminal_exit")
-    if not data and not ended:
+    status = read.inner(meta, "terminal_exit").get("exit_code")
+    if not data and type(status) is not int:
         return
     output = dict(held.get("output", {}))
     if data:
@@ -234,6 +234,6 @@ def _terminal(held: dict[str, Any], meta: dict[str, Any]) -> None:
         if "stdoutHead" in output:
             grown["stdoutHead"] = output["stdoutHead"]
         output.update(grown)
-    if isinstance(ended.get("exit_code"), int):
-        output["exitCode"] = ended["exit_code"]
+    if type(status) is int:
+        output["exitCode"] = status
     held["output"] = output
