@@ -11,7 +11,7 @@ import gevent
 
 from craze.cli import failures
 from craze.cli.failures import Failure
-from craze.cli.flags import BadFlag, Flag, parse
+from craze.cli.flags import BadFlag, Flag, Given, parse
 from craze.machine import peer, registry, sockets
 from craze.machine.errors import MachineError, reason
 from craze.machine.ids import is_token
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _parse(arguments: list[str]):  # type: ignore[no-untyped-def]
+def _parse(arguments: list[str]) -> tuple[Given, list[str]]:
     try:
         return parse(FLAGS, arguments)
     except BadFlag:

@@ -73,7 +73,7 @@ class ReadyPipe:
     def _say(self, line: dict[str, Any]) -> bool:
         if self._fd < 0:
             return True
-        data = json.dumps(line).encode()[: LINE_BYTES - 1] + b"\n"
+        data = json.dumps(line, separators=(",", ":")).encode()[: LINE_BYTES - 1] + b"\n"
         try:
             with contextlib.closing(self):
                 # An empty pipe takes PIPE_BUF at once, and nothing longer is ever said in practice.

@@ -83,6 +83,13 @@ def test_b31_waiting_for_a_lock_leaves_the_loop_running(root: Path) -> None:
     assert len(ticks) > 20
 
 
+def test_b57_a_timeout_while_waiting_leaves_nothing_held(root: Path) -> None:
+    path = str(root / "l")
+    with locks.take(path), pytest.raises(gevent.Timeout), gevent.Timeout(0.02):
+        locks.take(path, sleep=gevent.sleep)
+    locks.take(path, sleep=no_sleep).release()
+
+
 @pytest.mark.parametrize("options", [{}, {"start_new_session": True}, {"close_fds": False}])
 def test_b31_a_child_does_not_keep_the_lock(root: Path, options: dict[str, bool]) -> None:
     path = str(root / "l")
