@@ -32,7 +32,7 @@ def fill(host: Served) -> None:
 
 
 def attach_seconds(host: Served) -> float:
-    """The median time of whole attaches, taken by a client in another process."""
+    """The best time of a whole attach, taken by a client in another process."""
     command = [sys.executable, "-I", str(ATTACHER), host.path, SESSION, str(SNAPSHOT_MAX)]
     client = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert client.stdout is not None
