@@ -23,6 +23,7 @@ import gevent.monkey
 
 from craze import greenlets
 from craze.agents import limits
+from craze.agents.guard import Guard
 from craze.wire.limits import CHUNK
 
 _READ, _WRITE = 1, 2
@@ -35,13 +36,12 @@ class SpawnError(Exception):
 class Outgoing:
     """One line on its way to the agent; `written` is called once all of it is in the pipe."""
 
-    __slots__ = ("begun", "data", "done", "written")
+    __slots__ = ("begun", "data", "written")
 
     def __init__(self, data: bytes, written: Callable[[], None] | None) -> None:
         self.data = data
         self.written = written
         self.begun = False
-        self.done = False
 
 
 class Process:
@@ -75,8 +75,13 @@ class Process:
         self._stdin_open = True
         self._stopping: gevent.Greenlet | None = None
         self._gone = gevent.event.Event()  # reaped, its last output perhaps not read yet
+        popen = _popen()
         try:
-            self._child = _popen()(
+            self._guard = Guard(popen)
+        except OSError as failure:
+            raise SpawnError(f"its guard: {_words(failure)}") from failure
+        try:
+            self._child = popen(
                 list(argv),
                 cwd=cwd,
                 env=dict(env),
@@ -87,8 +92,10 @@ class Process:
                 start_new_session=True,
             )
         except (OSError, ValueError) as failure:
+            self._guard.dismiss(gevent.sleep)
             raise SpawnError(f"{argv[0] if argv else 'agent'}: {_words(failure)}") from failure
         self.pid: int = self._child.pid
+        self._guard.watch(self.pid)
         self._pidfd = _open_pidfd(self.pid) if pidfd else -1
         for pipe in (self._child.stdin, self._child.stdout, self._child.stderr):
             os.set_blocking(pipe.fileno(), False)
@@ -176,7 +183,6 @@ class Process:
                 gevent.get_hub().wait(watcher)
         self._waiting.popleft()
         self._queued -= len(entry.data)
-        entry.done = True
         if entry.written is not None:
             entry.written()
 
@@ -244,6 +250,7 @@ class Process:
             gevent.sleep(limits.POLL)
         if self._pidfd < 0:
             self._signal_group(signal.SIGKILL)
+        self._guard.dismiss(gevent.sleep)
         self._gone.set()
         gevent.joinall(self._threads[1:], timeout=limits.DRAIN_WAIT)
         gevent.killall(self._threads)

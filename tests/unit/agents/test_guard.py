@@ -1,0 +1,78 @@
+"""The guard of an agent's process group, against real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from craze.agents.guard import Guard
+
+_HOST = """
+import subprocess, sys, time
+from craze.agents.guard import Guard
+guard = Guard()
+agent = subprocess.Popen(
+    ["/bin/sh", "-c", "trap '' TERM HUP; sleep 60 & sleep 60"], start_new_session=True
+)
+guard.watch(agent.pid)
+print(agent.pid, guard.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def _alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _wait_gone(group: int) -> bool:
+    deadline = time.monotonic() + 5
+    while _alive(group):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_b20_b21_a_killed_host_leaves_no_agent_behind_a_wrapper() -> None:
+    host = subprocess.Popen([sys.executable, "-c", _HOST], stdout=subprocess.PIPE)
+    assert host.stdout is not None
+    with host.stdout:
+        group, guard = map(int, host.stdout.readline().split())
+        assert _alive(group)
+        host.send_signal(signal.SIGKILL)
+        host.wait()
+        assert _wait_gone(group)
+        assert _wait_gone(guard)
+
+
+def test_a_dismissed_guard_touches_nothing() -> None:
+    agent = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        guard = Guard()
+        guard.watch(agent.pid)
+        guard.dismiss()
+        guard.dismiss()
+        assert agent.poll() is None
+        assert not _alive(guard.pid)
+    finally:
+        agent.kill()
+        agent.wait()
+
+
+def test_a_guard_that_was_told_of_no_group_just_ends() -> None:
+    guard = Guard()
+    guard.dismiss()
+    assert not _alive(guard.pid)
+
+
+def test_a_guard_that_was_killed_fails_nobody() -> None:
+    guard = Guard()
+    os.kill(guard.pid, signal.SIGKILL)
+    time.sleep(0.05)
+    guard.watch(1 << 22)
+    guard.dismiss()
