@@ -30,6 +30,7 @@ CLOSE_WRITE = 0.5
 # What is kept of a session.
 TOOLS_KEPT = 256
 CHILDREN_ROUTED = 64
+ROWS_KEPT = 256
 IDS_KEPT = 64  # finished prompts, echoed interjections
 EARLY_UPDATES = 256  # before the session has an id
 

@@ -164,10 +164,14 @@ class Agent:
         self.send({"id": number, "method": method, "params": params})
         return number
 
+    def answered(self, number: int) -> dict[str, Any]:
+        """Wait for the answer to a request of ours."""
+        self.until(lambda: number in self._replies)
+        return self._replies.pop(number)
+
     def answer(self, number: int) -> Any:
         """Wait for the answer to a request of ours: its result, or None for an error."""
-        self.until(lambda: number in self._replies)
-        return self._replies.pop(number).get("result")
+        return self.answered(number).get("result")
 
     def request(self, method: str, params: dict[str, Any]) -> Any:
         """Ask and wait for the answer."""
@@ -367,7 +371,8 @@ class Agent:
 NOTHING = object()  # a call that is answered later, or never
 
 
-def _initialize(agent: Agent, params: dict[str, Any]) -> Any:
+def initialize(agent: Agent, params: dict[str, Any]) -> Any:
+    """The answer to `initialize`."""
     return {
         "protocolVersion": 1,
         "agentCapabilities": {"loadSession": agent.script.load},
@@ -387,12 +392,14 @@ def _name_session(agent: Agent, params: dict[str, Any]) -> None:
     agent.session = name.replace("{dir}", os.path.basename(agent.cwd))
 
 
-def _new(agent: Agent, params: dict[str, Any]) -> Any:
+def new_session(agent: Agent, params: dict[str, Any]) -> Any:
+    """Open the session: the answer to `session/new`."""
     _name_session(agent, params)
     return {"sessionId": agent.session, **agent.settings()}
 
 
-def _load(agent: Agent, params: dict[str, Any]) -> Any:
+def load_session(agent: Agent, params: dict[str, Any]) -> Any:
+    """Replay two turns: the answer to `session/load`."""
     if not agent.script.load:
         raise Refused(-32601, "Method not found: session/load")
     agent.cwd, agent.session = params.get("cwd", ""), params["sessionId"]
@@ -454,10 +461,10 @@ def _interject(agent: Agent, params: dict[str, Any]) -> Any:
 
 
 _CALLS: dict[str, Callable[[Agent, dict[str, Any]], Any]] = {
-    "initialize": _initialize,
+    "initialize": initialize,
     "authenticate": _authenticate,
-    "session/new": _new,
-    "session/load": _load,
+    "session/new": new_session,
+    "session/load": load_session,
     "session/set_mode": _setting(_set_mode),
     "session/set_model": _setting(_set_model),
     "session/set_config_option": _setting(set_option),

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from craze.fakes.agent import NOTHING, Agent, Refused, Script, Turn, _initialize, _new
+from craze.fakes.agent import NOTHING, Agent, Refused, Script, Turn, initialize, new_session
 
 _TurnOf = Callable[[Agent, Turn], Any]
 
@@ -225,8 +225,7 @@ def _bad_permission(agent: Agent, turn: Turn) -> None:
     codes = []
     for params in ({}, {"toolCall": 7, "options": []}, {"toolCall": {}, "options": "x"}, [1]):
         number = agent.ask("session/request_permission", params)  # type: ignore[arg-type]
-        agent.until(lambda number=number: number in agent._replies)  # type: ignore[misc]
-        codes.append(str(agent._replies.pop(number)["error"]["code"]))
+        codes.append(str(agent.answered(number)["error"]["code"]))
     agent.text(" ".join(codes))
 
 
@@ -258,11 +257,11 @@ def _catalog(value: Any) -> dict[str, Any]:
 
 
 def _version(agent: Agent, params: dict[str, Any]) -> Any:
-    return {**_initialize(agent, params), "protocolVersion": 2}
+    return {**initialize(agent, params), "protocolVersion": 2}
 
 
 def _nameless(agent: Agent, params: dict[str, Any]) -> Any:
-    result = _new(agent, params)
+    result = new_session(agent, params)
     del result["sessionId"]
     return result
 

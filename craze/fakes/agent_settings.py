@@ -9,8 +9,8 @@ from craze.fakes.agent import (
     Refused,
     Script,
     Turn,
-    _load,
-    _new,
+    load_session,
+    new_session,
     select_option,
     set_option,
 )
@@ -39,7 +39,7 @@ def _model_option(agent: Agent) -> dict[str, Any]:
 
 def _modelconfig(agent: Agent, params: dict[str, Any]) -> Any:
     agent.options.insert(0, _model_option(agent))
-    result = _new(agent, params)
+    result = new_session(agent, params)
     del result["models"]
     return result
 
@@ -58,7 +58,7 @@ def _refuse_model(agent: Agent, params: dict[str, Any]) -> Any:
 
 
 def _modellate(agent: Agent, params: dict[str, Any]) -> Any:
-    result = _new(agent, params)
+    result = new_session(agent, params)
     del result["models"]
     agent.reply(agent.answering, result)
     agent.options.insert(0, _model_option(agent))
@@ -67,7 +67,7 @@ def _modellate(agent: Agent, params: dict[str, Any]) -> Any:
 
 
 def _preinstall(agent: Agent, params: dict[str, Any]) -> Any:
-    result = _new(agent, params)
+    result = new_session(agent, params)
     agent.update("session_info_update", title="Named early")
     agent.update("current_mode_update", currentModeId="plan")
     agent.text("said early")
@@ -95,7 +95,7 @@ def _permodel(how: str) -> dict[str, Callable[[Agent, dict[str, Any]], Any]]:
 
     def new(agent: Agent, params: dict[str, Any]) -> Any:
         agent.options = _per_model(agent, how != "nomodel")
-        result = _new(agent, params)
+        result = new_session(agent, params)
         if how != "nomodel":
             del result["models"]
         return result
@@ -157,7 +157,7 @@ def _load_long(agent: Agent, params: dict[str, Any]) -> Any:
 def _load_settings(agent: Agent, params: dict[str, Any]) -> Any:
     agent.mode, agent.model = "plan", "composer"
     agent.option("effort")["currentValue"] = "high"
-    return _load(agent, params)
+    return load_session(agent, params)
 
 
 def scripts(echo: _TurnOf) -> dict[str, Script]:

@@ -15,7 +15,7 @@ import gevent.event
 from craze import __version__, greenlets
 from craze.agents import limits
 from craze.agents.acp import asks, read
-from craze.agents.acp.catalog import BadCatalog
+from craze.agents.acp.catalog import BadCatalog, Call
 from craze.agents.acp.failure import exit_error, with_tail
 from craze.agents.acp.rpc import CANCELLED, AgentFailure, Rpc
 from craze.agents.acp.updates import Session, changed
@@ -102,6 +102,7 @@ class AcpAgent:
         self._early: list[dict[str, Any]] | None = None  # updates of a session not named yet
         self._held: list[dict[str, Any]] = []  # events of a session not up yet
         self._initialized = False
+        self._gone: AgentError | None = None  # how the process ended
         self._ready = False
         self._silent = False  # nothing is posted any more
         self._working: set[gevent.Greenlet] = set()
@@ -137,10 +138,10 @@ class AcpAgent:
 
     def _broke(self, failure: BaseException) -> None:
         """A fault of our own, in one of our greenlets: it ends the agent, and says so."""
-        if self._process is None:
-            self._fail(AgentError(f"agent: {failure!r}"))
-        else:
+        if self._ready and self._process is not None:
             self._process.broken(failure)
+        else:
+            self._fail(AgentError(f"agent: craze failed: {failure!r}"))
 
     # ---- the start ----
 
@@ -175,6 +176,8 @@ class AcpAgent:
             on_spawn=self._on_spawn,
         )
         self._rpc.connect(self._process)
+        if self._process.exited.is_set():  # while its group was recorded
+            self._exited()
         self._initialized = True
         hello = self._rpc.ask("initialize", _CLIENT, limits.INITIALIZE)
         spoken = hello.get("protocolVersion") if isinstance(hello, dict) else None
@@ -287,6 +290,8 @@ class AcpAgent:
         self._rpc.ask(call.method, params, limits.SETTING, take)
 
     def _up(self) -> None:
+        if self._gone is not None:
+            raise AgentFailure(self._gone)
         catalog = self._session.catalog
         ready = port.AgentReady(
             self._session.id, catalog.models, catalog.modes, catalog.installed()
@@ -475,14 +480,14 @@ class AcpAgent:
             self._post(port.InterjectReturned(token, refused="not_in_turn"))
         else:
             self._interjections += 1
-            self._spawn(f"agent-interject {token}", self._interject, token, text)
+            params = {
+                "sessionId": self._session.id,
+                "text": text,
+                "interjectionId": f"craze-{self._interjections}",
+            }
+            self._spawn(f"agent-interject {token}", self._interject, token, params)
 
-    def _interject(self, token: int, text: str) -> None:
-        params = {
-            "sessionId": self._session.id,
-            "text": text,
-            "interjectionId": f"craze-{self._interjections}",
-        }
+    def _interject(self, token: int, params: dict[str, Any]) -> None:
         try:
             self._rpc.ask("_x.ai/interject", params, limits.INTERJECT)
         except AgentFailure as failure:
@@ -500,16 +505,10 @@ class AcpAgent:
         elif kind == "mode" and not catalog.advertises(value):
             self._post(port.SettingReturned(token, error=_no_mode(value)))
         else:
-            self._spawn(
-                f"agent-set {token}", self._set, port.SendSetting(token, kind, option, value)
-            )
+            wanted = port.SendSetting(token, kind, option, value)
+            self._spawn(f"agent-set {token}", self._set, wanted, call)
 
-    def _set(self, wanted: port.SendSetting) -> None:
-        catalog = self._session.catalog
-        call = catalog.call(*wanted[1:])
-        if call is None:
-            self._post(port.SettingReturned(wanted.token, refused="option_gone"))
-            return
+    def _set(self, wanted: port.SendSetting, call: Call) -> None:
         params = {"sessionId": self._session.id, **call.params}
         try:
             self._rpc.ask(
@@ -558,6 +557,7 @@ class AcpAgent:
             error = AgentError(with_tail(f"acp: {process.fault}", process.stderr), "closed")
         else:
             error = exit_error(process.returncode or 0, self._initialized, process.stderr)
+        self._gone = error
         held, self._asks = self._asks, {}
         for key in held:
             self._post(port.AskWithdrawn(key))

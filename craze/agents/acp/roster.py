@@ -35,7 +35,6 @@ class Roster:
     `make_tools()` a child's own tool calls."""
 
     def __init__(self, now: Callable[[], str], make_tools: Callable[[], Tools]) -> None:
-        self.dropped = 0  # children past the routing cap
         self._now = now
         self._make_tools = make_tools
         self._rows: dict[str, dict[str, Any]] = {}
@@ -44,10 +43,6 @@ class Roster:
     def child(self, session: str) -> Stream | None:
         """The routed child that streams under this session id."""
         return self._children.get(session)
-
-    def running(self) -> bool:
-        """Whether any sub-agent is at work."""
-        return any(row["status"] == "running" for row in self._rows.values())
 
     # ---- grok's notifications ----
 
@@ -77,6 +72,7 @@ class Roster:
             )  # fmt: skip
             row["endedAt"] = self._now()
             events += self._settle(session, number, row["status"])
+            self._forget()
         if change != "progress" or row != before:
             events.append(_event(row, change))
         return events
@@ -85,7 +81,6 @@ class Roster:
         if not session:
             return
         if session not in self._children and len(self._children) >= limits.CHILDREN_ROUTED:
-            self.dropped += 1
             return
         self._children[session] = Stream(number, self._make_tools())
 
@@ -98,6 +93,14 @@ class Roster:
         if child is None:
             return []
         return [build.tool(call, number) for call in child.tools.settle(status, self._now())]
+
+    def _forget(self) -> None:
+        """Keep the newest rows, letting go of finished ones only."""
+        over = len(self._rows) - limits.ROWS_KEPT
+        if over > 0:
+            ended = [number for number, row in self._rows.items() if row["status"] in SETTLED]
+            for number in ended[:over]:
+                del self._rows[number]
 
     def prompted(self, child: Stream, words: str) -> list[Event]:
         """A piece of the prompt that a child was given, for its row."""
@@ -144,6 +147,7 @@ class Roster:
         if task.get("status") in SETTLED:
             row["status"] = task["status"]
             row["endedAt"] = self._now()
+            self._forget()
             if call.get("contentText"):
                 row["output"] = call["contentText"]
             events.append(_event(row, "finished"))

@@ -72,34 +72,37 @@ class Session:
         words, self._user = "".join(self._user), []
         return [build.user(words)] if words else []
 
-    def _chunk(self, stream: Stream, update: dict[str, Any]) -> str:
-        """The words of a chunk. Two messages that follow each other with nothing between are kept
-        apart by an empty line, where the agent tells them apart."""
+    @staticmethod
+    def _begins(stream: Stream, update: dict[str, Any]) -> bool:
+        """Whether a chunk begins another message than the one just told, of the same kind and with
+        nothing between: only their ids tell them apart."""
         kind, number = read.text(update, "sessionUpdate"), read.text(update, "messageId")
-        words = read.block(update.get("content"))
         before, stream.message = stream.message, (kind, number)
-        if words and number and before[0] == kind and before[1] not in ("", number):
-            return "\n\n" + words
-        return words
+        return bool(number) and before[0] == kind and before[1] not in ("", number)
+
+    def _words(self, stream: Stream, update: dict[str, Any]) -> str:
+        """The words of a chunk, an empty line before those that begin another message."""
+        apart = self._begins(stream, update)
+        words = read.block(update.get("content"))
+        return "\n\n" + words if words and apart else words
 
     def _text(self, stream: Stream, update: dict[str, Any]) -> list[Event]:
-        words = self._chunk(stream, update)
+        words = self._words(stream, update)
         return [build.text(words, stream.agent)] if words else []
 
     def _thought(self, stream: Stream, update: dict[str, Any]) -> list[Event]:
-        words = self._chunk(stream, update)
+        words = self._words(stream, update)
         return [build.thought(words, stream.agent)] if words else []
 
     def _prompted(self, stream: Stream, update: dict[str, Any]) -> list[Event]:
-        before = stream.message
-        words = self._chunk(stream, update).removeprefix("\n\n")
+        apart = self._begins(stream, update)
+        words = read.block(update.get("content"))
         if stream is not self.main:
             if not words:
                 return []
             return [*self.roster.prompted(stream, words), build.user(words, stream.agent)]
         if not self.replaying:
             return []
-        apart = before[0] == stream.message[0] and before[1] != stream.message[1]
         events = self.flush() if apart else []
         self._user.append(words)
         return events

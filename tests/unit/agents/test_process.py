@@ -310,10 +310,12 @@ def test_what_is_sent_to_one_that_has_gone_is_dropped(run: Any) -> None:
     watched.until(lambda: watched.data)
     watched.process.send(b"x\n")
     watched.until(lambda: not watched.process._stdin_open)
-    assert not watched.process.send(b"y\n").done
+    written: list[int] = []
+    watched.process.send(b"y\n", lambda: written.append(1))
     os.killpg(watched.process.pid, signal.SIGKILL)
     watched.process.stop()
-    assert not watched.process.send(b"z\n").done
+    watched.process.send(b"z\n", lambda: written.append(2))
+    assert (written, watched.process._queued) == ([], 0)
 
 
 def test_one_that_reads_nothing_is_given_up(run: Any, mocker: Any) -> None:
