@@ -52,7 +52,8 @@ class Refused(ClientError):
         rpc: int = REFUSED,
     ) -> None:
         named = code if reason in ("", code) else f"{code}/{reason}"
-        super().__init__(f"{message or 'refused'} ({named})" + (f": {cause}" if cause else ""))
+        told = cause and cause not in message  # a message may have its cause in it already
+        super().__init__(f"{message or 'refused'} ({named})" + (f": {cause}" if told else ""))
         self.code = code
         self.reason = reason or code
         self.message = message

@@ -1,0 +1,76 @@
+"""The examples, run as a reader would run them: each says what it shows, and leaves nothing."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.peers.agents import AGENTS, Agent, model_server
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PATIENCE_S = 60
+
+
+def shown(home: Path, script: str, *arguments: str, **variables: str) -> str:
+    """What the example prints; it must succeed."""
+    home.mkdir(exist_ok=True)
+    ran = subprocess.run(
+        [sys.executable, str(EXAMPLES / script), *arguments],
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin", **variables},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=4 * PATIENCE_S,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stderr == ""
+    return ran.stdout
+
+
+def test_the_demo(tmp_path: Path) -> None:
+    out = shown(tmp_path / "home", "demo.py")
+    for pattern in (
+        r"direct \| +\d+  permission  Always allow / Allow once / Reject",
+        r"bridge \| +\d+  permission  Always allow / Allow once / Reject",
+        r"bridge \| gone, after seq (\d+)\n(.*\n)+ +bridge \| c-2 resumed, after seq \1\n",
+        r"bridge \| +\d+  text        'decision:opt-once'",
+        r"Both saw the same 9 events, each once and in order\.",
+        r"bridge \| reset: session_closed",
+        r"Nothing is left running\.",
+    ):
+        assert re.search(pattern, out), f"{pattern}: {out}"
+    assert os.listdir(tmp_path / "home") == []
+
+
+def test_a_command_that_is_no_agent_is_told_so(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, str(EXAMPLES / "real_agent.py"), "no-such-agent"],
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert ran.returncode == 1
+    assert "no-such-agent is not on PATH" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+def test_a_real_agent(tmp_path: Path, agent: Agent) -> None:
+    agent.require()
+    home = tmp_path / "home"
+    home.mkdir()
+    with model_server() as port:
+        variables = agent.set_up(home, port)
+        given = [word for name in variables for word in ("--env", name)]
+        prompt = agent.shell_step("echo ran") + "\nFAKE:text it ran"
+        out = shown(
+            home, "real_agent.py", "--prompt", prompt, "--patience", str(PATIENCE_S), *given,
+            *agent.argv(), **variables,
+        )  # fmt: skip
+    assert re.search(r"direct \| +\d+  tool", out), out
+    assert re.search(r"bridge \| +\d+  text +'it ran'|'it '", out), out
+    assert "Nothing is left running." in out
