@@ -93,7 +93,7 @@ class Process:
             )
         except (OSError, ValueError) as failure:
             self._guard.dismiss(gevent.sleep)
-            raise SpawnError(f"{argv[0] if argv else 'agent'}: {_words(failure)}") from failure
+            raise SpawnError(_words(failure, argv[0])) from failure
         self.pid: int = self._child.pid
         self._guard.watch(self.pid)
         self._pidfd = _open_pidfd(self.pid) if pidfd else -1
@@ -347,5 +347,7 @@ def _both(first: Callable[[], None] | None, second: Callable[[], None]) -> Calla
     return call
 
 
-def _words(failure: BaseException) -> str:
-    return getattr(failure, "strerror", None) or str(failure)
+def _words(failure: OSError | ValueError, program: str) -> str:
+    """A failure to start in words: what was not there may be the directory."""
+    what = getattr(failure, "filename", None) or program
+    return f"{what}: {getattr(failure, 'strerror', None) or failure}"

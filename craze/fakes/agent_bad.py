@@ -266,6 +266,12 @@ def _nameless(agent: Agent, params: dict[str, Any]) -> Any:
     return result
 
 
+def _brief(agent: Agent, params: dict[str, Any]) -> Any:
+    """Opens the session and is gone."""
+    agent.reply(agent.answering, new_session(agent, params))
+    os._exit(5)
+
+
 def _null_load(agent: Agent, params: dict[str, Any]) -> Any:
     """Answers before it replays."""
     agent.session = params["sessionId"]
@@ -333,6 +339,7 @@ def scripts(echo: _TurnOf, permission: Callable[[Agent], dict[str, Any]]) -> dic
         "bad-catalog-items": Script(echo, calls=_catalog([7, "x"])),
         "bad-version": Script(echo, calls={"initialize": _version}),
         "bad-nameless": Script(echo, calls={"session/new": _nameless}),
+        "bad-brief": Script(echo, calls={"session/new": _brief}),
         "bad-load-early": Script(echo, load=True, calls={"session/load": _null_load}),
         "bad-frames": Script(_frames),
         "bad-grows": Script(_grows),

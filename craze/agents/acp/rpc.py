@@ -151,9 +151,14 @@ class Rpc:
 
         def take(result: Any, error: AgentError | None) -> None:
             answer[:] = result, error
-            if then is not None:
-                then(result, error)
-            answered.set()
+            try:
+                if then is not None:
+                    then(result, error)
+            except Exception as failure:
+                answer[:] = None, AgentError(f"agent: craze failed: {failure!r}")
+                raise
+            finally:
+                answered.set()
 
         number = self.call(method, params, take)
         try:

@@ -159,6 +159,15 @@ def test_a_session_that_never_opens_fails_the_start(drive: Any, mocker: Any) -> 
     assert error.message == "acp: agent did not answer session/new within 0.1s"
 
 
+def test_b39_a_program_whose_interpreter_is_not_there(drive: Any, tmp_path: Path) -> None:
+    program = tmp_path / "agent"
+    program.write_text("#!/usr/bin/env no-such-interpreter\n")
+    program.chmod(0o755)
+    message = drive("echo", argv=[str(program)]).failed().message
+    assert message.startswith("acp: agent exited: exit status 127: ")
+    assert "no-such-interpreter" in message
+
+
 def test_a_program_that_is_not_there(drive: Any) -> None:
     error = drive("echo", argv=["/nowhere/agent"]).failed()
     assert error.message == "agent: /nowhere/agent: No such file or directory"
@@ -181,6 +190,29 @@ def test_an_agent_killed_before_it_is_ready(drive: Any) -> None:
     os.kill(driven.process.pid, signal.SIGKILL)
     error = driven.wait(port.StartFailed).error
     assert (error.message, error.code) == ("acp: agent exited: signal: killed", -1)
+
+
+def test_an_agent_that_is_gone_before_anything_is_said_to_it(drive: Any) -> None:
+    dying = ["/bin/sh", "-c", "echo why >&2; exit 4"]
+    driven = drive("echo", argv=dying, on_spawn=lambda pgid, started: gevent.sleep(0.2))
+    assert driven.failed().message.startswith("acp: agent exited: exit status 4")
+
+
+def test_an_agent_that_is_gone_as_soon_as_its_session_is_open(drive: Any) -> None:
+    driven = drive("bad-brief")
+    driven.agent.start()
+    driven.until(lambda: driven.all(port.StartFailed) or driven.all(port.AgentExited))
+    ended = (driven.all(port.StartFailed) + driven.all(port.AgentExited))[0]
+    assert ended.error.message == "acp: agent exited: exit status 5"
+    assert bool(driven.all(port.AgentReady)) == isinstance(ended, port.AgentExited)
+
+
+@pytest.mark.parametrize("where", ["install", "effort"])
+def test_a_fault_of_ours_during_the_start_fails_it(drive: Any, mocker: Any, where: str) -> None:
+    driven = drive("echo", effort="low")
+    mocker.patch.object(driven.agent._session.catalog, where, side_effect=RuntimeError("bug"))
+    assert "craze failed: RuntimeError('bug')" in driven.failed().message
+    driven.until(lambda: driven.process.exited.is_set())
 
 
 def test_closing_during_the_start(drive: Any) -> None:
@@ -927,7 +959,8 @@ def test_b08_an_agent_that_answers_before_it_replays(drive: Any) -> None:
 def test_a_load_that_fails_fails_the_start(
     drive: Any, mocker: Any, script: str, message: str
 ) -> None:
-    mocker.patch.object(limits, "LOAD_SESSION", 0.2)
+    if script == "load-hang":
+        mocker.patch.object(limits, "LOAD_SESSION", 0.2)
     assert drive(script, load="saved-1").failed().message == message
 
 

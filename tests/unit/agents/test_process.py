@@ -132,6 +132,11 @@ def test_programs_that_cannot_be_started(run: Any, argv: list[str], words: str) 
     assert str(raised.value) == words
 
 
+def test_a_directory_that_is_not_there() -> None:
+    with pytest.raises(SpawnError, match=r"^/nowhere: No such file or directory$"):
+        Watched(["/bin/true"], {}, "/nowhere")
+
+
 def test_a_group_that_cannot_be_recorded_does_not_run(run: Any, marked: Any) -> None:
     def fail(pgid: int, started: int) -> None:
         raise OSError(28, "disk full")

@@ -4,7 +4,7 @@ import difflib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from craze.agents import limits
@@ -190,6 +190,7 @@ def test_counts(old: str, new: str, counts: tuple[int, int]) -> None:
     assert diff.counts(old, new) == counts
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.lists(st.sampled_from("abc"), max_size=30))
 def test_counts_are_exact(before: list[str], after: list[str]) -> None:
     lengths = [[0] * (len(after) + 1) for _ in range(len(before) + 1)]

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from craze.agents import limits, providers
@@ -251,6 +251,7 @@ _JSON = st.recursive(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(
         ["agent_message_chunk", "user_message_chunk", "tool_call", "tool_call_update", "plan",
