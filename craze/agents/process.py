@@ -79,7 +79,7 @@ class Process:
         try:
             self._guard = Guard(popen)
         except OSError as failure:
-            raise SpawnError(f"its guard: {_words(failure)}") from failure
+            raise SpawnError(_words(failure, "its guard")) from failure
         try:
             self._child = popen(
                 list(argv),
