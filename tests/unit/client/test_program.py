@@ -57,14 +57,16 @@ def test_bytes_both_ways_past_what_a_pipe_holds() -> None:
 
 
 def test_a_program_that_ends_is_an_end() -> None:
-    program = run("print('bye')")
-    assert program.recv(100) == b"bye\n"
-    assert program.recv(100) == b""
-    with pytest.raises(BrokenPipeError):
-        while True:  # its other stream closes a moment later
-            program.sendall(b"x")
-            gevent.sleep(0.001)
-    program.close()
+    program = Program(["/bin/sh", "-c", "printf bye"])
+    try:
+        assert program.recv(100) == b"bye"
+        assert program.recv(100) == b""
+        with pytest.raises(BrokenPipeError):
+            while True:  # its other stream closes a moment later
+                program.sendall(b"x")
+                gevent.sleep(0.001)
+    finally:
+        program.close()
     assert gone(program)
 
 
