@@ -92,6 +92,7 @@ class _Host:
         self._cause = ""
 
     def run(self) -> int:
+        self._watch_signals()
         for warning in self._options.warnings:
             self._log(warning.removeprefix("craze: "))
         trees.cache(self._paths, self._paths.host_logs)
@@ -150,7 +151,6 @@ class _Host:
             self._log(f"host {self._id} serving session {session_id} ({name}) in {workspace}")
             taken = self._ready.ok(self._id, listing.socket, session_id, craze.__version__)
             if taken:
-                self._watch_signals()
                 session.start()
                 greenlets.spawn("idle", self._watch, server, on_error=self._failed)
             else:

@@ -45,4 +45,4 @@ def exit_error(status: int, initialized: bool, stderr: bytes) -> AgentError:
     words = exit_text(status)
     if initialized:
         words = with_tail(words, stderr)
-    return AgentError(words, "agent_exited_status", status if status > 0 else -1)
+    return AgentError(words, "agent_exit_status", status if status > 0 else -1)

@@ -128,7 +128,7 @@ def test_a_second_prompt_while_one_runs_is_refused(drive: Any) -> None:
             "exit-two-lines",
             "",
             "acp: agent exited: exit status 1: Error: KEYCHAIN LOCKED / Run unlock and retry.",
-            "agent_exited_status",
+            "agent_exit_status",
         ),
         ("authfail", "", "authentication failed (run `agent login`)", "rpc"),
         ("noauth", "gx", "agent: no supported auth method (run `gx login`)", "other"),
@@ -972,7 +972,7 @@ def test_b24_an_agent_that_dies_in_mid_turn(drive: Any) -> None:
     driven.prompt()
     exited = driven.wait(port.AgentExited)
     assert exited.error == AgentError(
-        "acp: agent exited: exit status 3: panic: it is over", "agent_exited_status", 3
+        "acp: agent exited: exit status 3: panic: it is over", "agent_exit_status", 3
     )
     assert len(driven.all(port.AskWithdrawn)) == 1
     assert driven.said() == "about to die"
@@ -983,7 +983,7 @@ def test_b24_an_agent_that_dies_in_mid_turn(drive: Any) -> None:
 @pytest.mark.parametrize(
     ("script", "message", "kind", "code"),
     [
-        ("bad-killed", "acp: agent exited: signal: killed", "agent_exited_status", -1),
+        ("bad-killed", "acp: agent exited: signal: killed", "agent_exit_status", -1),
         ("bad-leave", "acp: agent exited: exit status 0", "closed", 0),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from craze.engine import port
 from craze.engine.port import AgentError, AgentExited, Close, Ended, Started
 
-DEAD = AgentError("the agent exited with status 1: out of memory", "agent_exited_status", 1)
+DEAD = AgentError("the agent exited with status 1: out of memory", "agent_exit_status", 1)
 
 
 def replay(driver: Any, phase: str) -> None:
