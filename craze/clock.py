@@ -9,7 +9,7 @@ class Clock:
     __slots__ = ()
 
     def now(self) -> int:
-        """Wall time, in nanoseconds since 1970 UTC: what events, asks and receipts are stamped with."""
+        """Wall time, in nanoseconds since 1970 UTC: what events, asks and receipts bear."""
         return time.time_ns()
 
     def monotonic(self) -> float:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import gevent
 import gevent.os
@@ -96,7 +96,7 @@ class Options(NamedTuple):
 class FakeHost:
     """One fake host and the ops it takes."""
 
-    ops: "dict[str, Op]" = {}  # filled below: the table names the methods
+    ops: ClassVar["dict[str, Op]"] = {}  # filled below: the table names the methods
 
     def __init__(self, options: Options) -> None:
         self._options = options
