@@ -49,8 +49,6 @@ class Feed:
     """What the two subscriptions share. Made by a Client; iterate over it, and close it."""
 
     method = ""  # opens it
-    patient = False  # opening it may wait for the session's start
-    ending = False  # what was heard last may have been the end
 
     def __init__(self, close: Callable[["Feed"], None], limit: int) -> None:
         self._close = close
@@ -114,6 +112,16 @@ class Feed:
         self.finish()
 
     # For the client.
+
+    @property
+    def patient(self) -> bool:
+        """Whether opening it may wait for a session's start."""
+        return False
+
+    @property
+    def ending(self) -> bool:
+        """Whether what was heard last may have been the end."""
+        return False
 
     def request(self) -> dict[str, Any]:
         """The params that open it, from where it stands."""
@@ -199,7 +207,7 @@ class Attachment(Feed):
         return self
 
     @property
-    def patient(self) -> bool:  # type: ignore[override]
+    def patient(self) -> bool:
         return self._when == "ready"
 
     def request(self) -> dict[str, Any]:
@@ -296,7 +304,7 @@ class Attachment(Feed):
             self._lost = reason if isinstance(reason, str) else ""
 
     @property
-    def ending(self) -> bool:  # type: ignore[override]
+    def ending(self) -> bool:
         # A closing record too large to be delivered comes as `omitted`.
         return self._lost == "omitted"
 
