@@ -331,6 +331,9 @@ class Client:
             pass  # it is gone already
         except OutcomeUnknown:
             connection.end()
+        except BaseException:
+            connection.end()  # nobody waits for the answer, and the next attach may not precede it
+            raise
 
     def _notified(self, method: str, params: dict[str, Any], size: int) -> None:
         if method == "aside":
@@ -566,7 +569,8 @@ class Client:
         if not isinstance(endpoint, dict):
             raise PeerFault("a hello without its endpoint")
         if endpoint.get("kind") == "hub":
-            self._me = None
+            if self._me is not None:
+                raise PeerFault("a hub's hello where a session's host was")
             return
         host_id, client_id, token = (
             endpoint.get("hostId"), hello.get("clientId"), hello.get("token")

@@ -108,8 +108,10 @@ class Feed:
         """Give the subscription up. What is buffered is dropped and iteration ends."""
         self._buffer.clear()
         self._buffered = 0
-        self._close(self)
-        self.finish()
+        try:
+            self._close(self)
+        finally:
+            self.finish()
 
     # For the client.
 

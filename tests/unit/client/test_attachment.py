@@ -462,6 +462,22 @@ def test_b57_an_attach_that_is_cut_off_leaves_no_subscription(stub: Stub) -> Non
         assert client.attach().cursor == Cursor("i-1", 5)
 
 
+def test_b57_a_detach_that_is_cut_off_takes_the_connection_along(stub: Stub) -> None:
+    def script() -> None:
+        peer = attached(stub)
+        peer.expect("session.detach")
+        assert peer.ended()
+        attached(stub, 5)
+
+    stub.script(script)
+    with Client(stub.path, **ONE) as client:
+        feed = client.attach()
+        with gevent.Timeout(0.02, False):
+            feed.close()
+        assert list(feed) == []
+        assert client.attach().cursor == Cursor("i-1", 5)
+
+
 def test_an_aside_in_pieces(stub: Stub) -> None:
     def script() -> None:
         peer = stub.accept()

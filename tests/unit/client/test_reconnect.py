@@ -619,6 +619,26 @@ def test_a_hub_has_no_client_ids(stub: Stub) -> None:
             client.attach()
 
 
+def test_a_hub_is_not_taken_for_the_host_that_was_there(stub: Stub) -> None:
+    def script() -> None:
+        peer = stub.accept()
+        peer.hello()
+        peer.expect("session.cancel")
+        peer.close()
+        for _ in range(3):
+            again = stub.accept()
+            hub_hello(again)
+            assert again.ended()
+
+    stub.script(script)
+    with (
+        Client(stub.path, **ONE) as client,
+        pytest.raises(OutcomeUnknown, match="a hub's hello") as caught,
+    ):
+        client.command("session.cancel")
+    assert caught.value.reason == "disconnected"
+
+
 def test_through_a_hub_to_a_session_and_back_after_a_loss(stub: Stub) -> None:
     def spliced() -> Peer:
         peer = stub.accept()
