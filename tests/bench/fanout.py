@@ -18,6 +18,7 @@ import gevent
 from gevent import socket
 from gevent.socket import wait_read
 
+from craze.engine.port import AgentEvent
 from craze.events import build
 from craze.host.outbox import Outbox
 from craze.wire.limits import CHUNK, MIB, WRITER_QUEUE
@@ -98,11 +99,12 @@ def floor(clients: int, lines: int) -> float:
 
 def ours(clients: int, lines: int) -> tuple[float, int]:
     """Lines a second, over all clients, and how many the journal had no time for."""
-    event = build.text(text_for(LINE_BYTES))
+    words = text_for(LINE_BYTES)
     with served() as host, drain(host.path, clients, lines, SESSION) as done:
         outboxes = [connection.outbox for connection in host.server.connections]
+        post = host.session.post
         begun = time.perf_counter()
-        produce(lines, lambda: host.event(dict(event)), outboxes)
+        produce(lines, lambda: post(AgentEvent(build.text(words))), outboxes)
         done()
         took = time.perf_counter() - begun
         lost = sum(high - low + 1 for low, high in host.journal.gaps)
