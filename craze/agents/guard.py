@@ -3,7 +3,7 @@
 A host ends its agent itself. One that is killed outright cannot, and an agent need not leave when
 its stdin ends, least of all one behind a wrapper. The guard is started before the agent, is told
 its process group, and waits on a pipe that nobody but the host holds: when that ends without a
-word, it kills the group.
+word, it ends the group and whatever the agent runs besides, TERM first and then KILL.
 """
 
 import os
@@ -12,7 +12,25 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-_SCRIPT = 'read -r group || exit 0; read -r word && exit 0; kill -s KILL -- "-$group"'
+# What the agent runs outside its group is found by descent, while there is one to descend from.
+_SCRIPT = r"""
+read -r group || exit 0
+read -r word && exit 0
+below=$(cat /proc/[0-9]*/stat | awk -v top="$group" '
+    { pid = $1; sub(/^.*\) . /, ""); parent[pid] = $1 }
+    END {
+        for (pid in parent) {
+            for (up = pid; up != top && up in parent;) up = parent[up]
+            if (up == top) print pid
+        }
+    }')
+kill -s TERM -- "-$group"
+for tenth in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    kill -s 0 -- "-$group" || break
+    sleep 0.1
+done
+kill -s KILL -- "-$group" $below
+"""
 _STEP = 0.005
 _PATIENCE = 1.0
 
@@ -28,7 +46,7 @@ class Guard:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             cwd="/",
-            env={},
+            env={"PATH": "/usr/bin:/bin"},
             bufsize=0,
         )
         self.pid: int = self._child.pid

@@ -91,7 +91,7 @@ def seated(agent: Agent, root: Path, wrapper: list[str]) -> Iterator[Seat]:
             with Client(host.socket, kind="test") as client:
                 yield Seat(machine, host, client)
             host.process.terminate()  # if it has not ended by then
-            assert host.process.wait(END_S) == 0
+            assert host.process.wait(END_S) in (0, -signal.SIGKILL)
             assert machine.wait_empty() == {}
     finally:
         machine.close()
@@ -195,6 +195,15 @@ def test_b20_b21_a_stop_in_mid_turn_leaves_no_process(agent: Agent, wrapped: Sea
     seat.client.command("session.stop")
     assert seat.host.process.wait(END_S) == 0
     assert seat.machine.wait_empty() == {}
+
+
+def test_b20_a_host_killed_outright_leaves_no_process(agent: Agent, wrapped: Seat) -> None:
+    wrapped.prompt(agent.shell_step("tail -f /dev/null"))
+    wrapped.answer("allow_once")
+    until_runs(wrapped.machine, "tail -f /dev/null")
+    wrapped.host.process.kill()
+    assert wrapped.host.process.wait(END_S) == -signal.SIGKILL
+    assert wrapped.machine.wait_empty() == {}
 
 
 def until_runs(machine: Machine, command: str) -> dict[int, str]:

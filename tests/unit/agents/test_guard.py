@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from craze.agents.guard import Guard
 
@@ -13,7 +14,8 @@ import subprocess, sys, time
 from craze.agents.guard import Guard
 guard = Guard()
 agent = subprocess.Popen(
-    ["/bin/sh", "-c", "trap '' TERM HUP; sleep 60 & sleep 60"], start_new_session=True
+    ["/bin/sh", "-c", "trap '' TERM HUP; sleep 60 & setsid sleep 61 & sleep 60"],
+    start_new_session=True,
 )
 guard.watch(agent.pid)
 print(agent.pid, guard.pid, flush=True)
@@ -27,6 +29,15 @@ def _alive(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def _child_of(parent: int, word: str) -> int:
+    """The child that has `word` on its command line, once it runs."""
+    while True:
+        for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+            if word in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+                return int(pid)
+        time.sleep(0.01)
 
 
 def _wait_gone(group: int) -> bool:
@@ -44,10 +55,12 @@ def test_b20_b21_a_killed_host_leaves_no_agent_behind_a_wrapper() -> None:
     with host.stdout:
         group, guard = map(int, host.stdout.readline().split())
         assert _alive(group)
+        apart = _child_of(group, "61")
         host.send_signal(signal.SIGKILL)
         host.wait()
         assert _wait_gone(group)
         assert _wait_gone(guard)
+        assert _wait_gone(apart)
 
 
 def test_a_dismissed_guard_touches_nothing() -> None:
