@@ -99,16 +99,22 @@ def note(at: str, kind: str, members: dict[str, Any]) -> bytes:
 def event(record: Record) -> bytes:
     """The line of a record; it is accepted when it is committed, so `ts` and `at` are one time."""
     at = record.at.encode()
+    kind = _kinds.get(record.type)
+    if kind is None:
+        kind = _kinds[record.type] = json.dumps(record.type)
+    if record.omitted is None and at:
+        return b'{"ts":"%b","type":"event","seq":%d,"at":"%b","eventType":%b,"event":%b}\n' % (
+            at, record.seq, at, kind, record.body,
+        )  # fmt: skip
     body = b'"event":' + record.body
     if record.omitted is not None:
         body = b'"omitted":' + json.dumps(record.omitted)
     return b'{"ts":"%b","type":"event","seq":%d,%b"eventType":%b,%b}\n' % (
-        at,
-        record.seq,
-        b'"at":"%b",' % at if at else b"",
-        json.dumps(record.type),
-        body,
-    )
+        at, record.seq, b'"at":"%b",' % at if at else b"", kind, body,
+    )  # fmt: skip
+
+
+_kinds: dict[str, bytes] = {}  # event types as JSON; there are some twenty
 
 
 def seq_of(line: bytes) -> int:

@@ -110,11 +110,14 @@ class EventLog:
         max_items: int = limits.SUBSCRIPTION_ITEMS,
         max_bytes: int = limits.SUBSCRIPTION_BYTES,
         wake: Callable[[], None],
+        deliver: Callable[[Record], bool] | None = None,
     ) -> Subscription:
         """A subscription from the cursor {incarnation, after}, or live only when `after` is None.
 
         `wake()` is called from commits and from the close whenever there is something new to take:
-        a record, or the subscription's end. Raises CursorRefused.
+        a record, or the subscription's end. `deliver(record)` is asked first for each live record
+        that nothing waits before: it takes the record at once, or gives False; unlike a wake, it
+        must set nothing off that commits. Raises CursorRefused.
         """
         replay: list[Record] = []
         file_range = None
@@ -138,6 +141,7 @@ class EventLog:
             max_items=max_items,
             max_bytes=max_bytes,
             wake=wake,
+            deliver=deliver,
             leave=self._leave,
         )
         if self.closed:
@@ -182,10 +186,13 @@ class EventLog:
         return Record(seq, kind, at, body)
 
     def _hand_round(self, record: Record) -> None:
-        # Every subscription holds the record before the first wake: what a wake sets off may commit
+        # Every subscription has the record before the first wake: what a wake sets off may commit
         # the next one.
-        subscriptions = self._subscriptions
-        for subscription in subscriptions:
+        behind: list[Subscription] = []
+        for subscription in self._subscriptions:
+            if subscription.pass_on(record):
+                continue
+            behind.append(subscription)
             if not subscription.offer(record):
                 self._leave(subscription)
                 self._note("subscriber_dropped", record, {"bytes": record.size})
@@ -193,7 +200,7 @@ class EventLog:
             self._journal.event(record)
             if record.omitted is not None:
                 self._note("record_omitted", record, record.omitted)
-        for subscription in subscriptions:
+        for subscription in behind:
             subscription.wake()
 
     def _note(self, kind: str, record: Record, fields: dict[str, Any]) -> None:

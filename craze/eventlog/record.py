@@ -3,7 +3,7 @@
 A subscriber adds only its envelope around the body's bytes.
 """
 
-from typing import Any
+from typing import Any, Final
 
 
 class Record:
@@ -14,7 +14,7 @@ class Record:
     4.3). `size` in bytes is what the record counts for in the ring and in a budget.
     """
 
-    __slots__ = ("_line", "_subscription", "at", "body", "omitted", "seq", "size", "type")
+    __slots__ = ("at", "body", "omitted", "seq", "size", "type")
 
     def __init__(
         self,
@@ -32,8 +32,6 @@ class Record:
         self.size = len(body)
         if omitted is not None:
             self.size += len(omitted.get("error", "").encode(errors="replace"))
-        self._subscription = ""
-        self._line = b""
 
     def __repr__(self) -> str:
         what = self.omitted["reason"] if self.omitted else f"{self.size} bytes"
@@ -44,20 +42,27 @@ class Record:
 
         Raises ValueError for an omitted record, which ends the attachment instead.
         """
-        # Most clients' attachments are their connection's first, so they share one line.
-        if subscription == self._subscription:
-            return self._line
+        global _latest
+        record, shared, line = _latest
+        if record is self and shared == subscription:
+            return line
         if self.omitted is not None:
             raise ValueError(f"record {self.seq} is omitted and has no line")
-        # The envelope's one other writer is craze.wire.envelope; this is the hot path.
-        self._line = (
-            b'{"jsonrpc":"2.0","method":"event","params":{"subscription":"%b","seq":%d,"event":%b}}\n'
-            % (subscription.encode(), self.seq, self.body)
-        )
-        self._subscription = subscription
-        return self._line
+        head = _heads.get(subscription)
+        if head is None:
+            if len(_heads) == _HEADS:
+                _heads.clear()
+            head = _heads[subscription] = _HEAD % subscription.encode()
+        line = b'%b%d,"event":%b}}\n' % (head, self.seq, self.body)
+        _latest = self, subscription, line
+        return line
 
-    def forget_line(self) -> None:
-        """Let the cached line go: a record that has been handed round keeps its body alone."""
-        self._subscription = ""
-        self._line = b""
+
+# The envelope's one other writer is craze.wire.envelope; this is the hot path.
+_HEAD: Final = b'{"jsonrpc":"2.0","method":"event","params":{"subscription":"%b","seq":'
+_HEADS: Final = 256  # subscription ids that it is kept for: `s-1`, `s-2`, …
+_heads: dict[str, bytes] = {}
+
+# A record goes to its readers one after the other, and most clients' attachments are their
+# connection's first: they share one line. It is the only one kept.
+_latest: tuple[Record | None, str, bytes] = (None, "", b"")

@@ -25,8 +25,6 @@ class Ring:
     def push(self, record: Record) -> None:
         """Take the next record in and let the oldest go that no longer fit."""
         records = self._records
-        if records:
-            records[-1].forget_line()
         records.append(record)
         self._bytes += record.size
         while (self._bytes > self._bytes_max or len(records) > self._events_max) and len(

@@ -20,6 +20,8 @@ class Stamper:
         if second != self._second:
             self._prefix = format_time(second * _SECOND_NS)[:-1]
             self._second = second
-        if not fraction:
-            return self._prefix + "Z"
-        return f"{self._prefix}.{fraction:09d}".rstrip("0") + "Z"
+        digits = str(_SECOND_NS + fraction)  # a one, then all nine of them
+        if digits[-1] != "0":
+            return f"{self._prefix}.{digits[1:]}Z"
+        digits = digits[1:].rstrip("0")
+        return f"{self._prefix}.{digits}Z" if digits else f"{self._prefix}Z"

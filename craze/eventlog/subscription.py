@@ -14,6 +14,11 @@ def _nothing() -> None:
     """The wake of a subscription whose owner has closed it."""
 
 
+def _later(record: Record) -> bool:
+    """The delivery of an owner that takes what it is given in its own time."""
+    return False
+
+
 class Subscription:
     """Made by `EventLog.subscribe`; the owner takes from it and closes it.
 
@@ -25,6 +30,7 @@ class Subscription:
     __slots__ = (
         "_bytes",
         "_bytes_max",
+        "_deliver",
         "_items_max",
         "_leave",
         "_pinned",
@@ -44,6 +50,7 @@ class Subscription:
         max_items: int,
         max_bytes: int,
         wake: Callable[[], None],
+        deliver: Callable[[Record], bool] | None,
         leave: Callable[["Subscription"], None],
     ) -> None:
         self._records = deque(replay)
@@ -56,6 +63,7 @@ class Subscription:
         self.file_range = file_range
         self.ended = ""
         self.wake = wake
+        self._deliver = deliver or _later
 
     def __repr__(self) -> str:
         held = f"{len(self._records)} records, {self._bytes} bytes held"
@@ -75,13 +83,19 @@ class Subscription:
         """The owner wants nothing more: no record, no wake."""
         self._clear()
         self.wake = _nothing
+        self._deliver = _later
         self._leave(self)
 
-    def offer(self, record: Record) -> bool:
-        """Hold the next live record. False when a budget is overflowed, which ends this.
+    def pass_on(self, record: Record) -> bool:
+        """Hand a live record straight to an owner that can take it, so that it never counts;
+        whether it was. A record larger than the budget itself always overflows it.
 
-        The log's to call, as `finish` is.
+        The log's to call, as `offer` and `finish` are.
         """
+        return not self._records and record.size <= self._bytes_max and self._deliver(record)
+
+    def offer(self, record: Record) -> bool:
+        """Hold the next live record. False when a budget is overflowed, which ends this."""
         if (
             len(self._records) - self._pinned >= self._items_max
             or self._bytes + record.size > self._bytes_max

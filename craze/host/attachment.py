@@ -76,8 +76,15 @@ class Attachment:
             self._barriers.append((seq, reached))
             reached.wait()
 
+    def deliver(self, record: Record) -> bool:
+        """Queue a record at once; whether that could be. The log calls it for each live record that
+        nothing waits before."""
+        if not self.live or self._replaying or self._held is not None or record.omitted is not None:
+            return False
+        return self._queue(record)
+
     def wake(self) -> None:
-        """The subscription has something new."""
+        """The subscription holds something new, or has ended."""
         if self.live and not self._replaying:
             self.forward()
 
@@ -91,10 +98,12 @@ class Attachment:
             record = self._held or subscription.take()
             if record is None:
                 break
+            if record.omitted is not None:
+                self.reset("omitted")
+                return
             if not self._queue(record):
-                if not self.closed:
-                    self._held = record
-                    outbox.when_room(self.forward)
+                self._held = record
+                outbox.when_room(self.forward)
                 return
             self._held = None
         if subscription.ended:
@@ -129,13 +138,8 @@ class Attachment:
         self._ended(self)
 
     def _queue(self, record: Record) -> bool:
-        if record.omitted is not None:
-            self.reset("omitted")
+        if not self._outbox.offer(record.line(self.id)):
             return False
-        line = record.line(self.id)
-        if not self._outbox.fits(len(line)):
-            return False
-        self._outbox.put(line)
         self.position = record.seq
         if self._milestones or self._barriers:
             self._reach()
@@ -157,6 +161,8 @@ class Attachment:
     def _replay(self, records: Iterator[Record]) -> None:
         try:
             for record in records:
+                if record.omitted is not None:
+                    self.reset("omitted")
                 while not self.closed and not self._queue(record):
                     self._outbox.wait_room(len(record.line(self.id)))
                 if self.closed:

@@ -21,6 +21,7 @@ from craze.host.outbox import Outbox
 from craze.host.presence import Teller
 from craze.wire import documents, envelope, json, params
 from craze.wire.codes import Refusal
+from craze.wire.documents import Piece
 from craze.wire.framing import TOO_LONG, LineDecoder
 from craze.wire.limits import CHUNK, INBOUND_LINE, OUTBOUND_LINE, REQUESTS_PER_CONNECTION
 from craze.wire.methods import METHODS, Method, before_hello, not_served
@@ -106,29 +107,33 @@ class Connection:
 
     # ---- replies out ----
 
-    def reply(self, request: bytes, body: bytes | dict[str, Any]) -> None:
+    def reply(self, request: bytes, body: dict[str, Any] | bytes | list[Piece]) -> None:
         """Queue the result of a request, which keeps its slot until that is on the socket."""
-        if not isinstance(body, bytes):
+        if isinstance(body, dict):
             body = json.dumps(body)
-        line = envelope.result(request, body)
-        if len(line) - 1 > OUTBOUND_LINE:
+        if isinstance(body, bytes):
+            body = [body]
+        line = [envelope.result_head(request), *body, envelope.RESULT_END]
+        size = sum(map(len, line))
+        if size - 1 > OUTBOUND_LINE:
             self.refuse(
                 request,
                 Refusal(
                     "response_too_large",
-                    f"the response would be {len(line) - 1} bytes, "
+                    f"the response would be {size - 1} bytes, "
                     f"over the {OUTBOUND_LINE}-byte line limit",
                 ),
             )
             return
-        self._answer(line)
+        self._answer(b"".join(line) if size <= CHUNK else line, size)
 
     def refuse(self, request: bytes, refusal: Refusal) -> None:
         """Queue the refusal of a request."""
-        self._answer(envelope.error(request, refusal))
+        line = envelope.error(request, refusal)
+        self._answer(line, len(line))
 
-    def _answer(self, line: bytes) -> None:
-        self.outbox.wait_room(len(line))
+    def _answer(self, line: bytes | list[Piece], size: int) -> None:
+        self.outbox.wait_room(size)
         self.outbox.put(line, self._written)
 
     def _written(self) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 
 from craze.eventlog import CursorRefused
 from craze.host import rows
+from craze.host.attachment import Attachment
 from craze.transcript import snapshot
 from craze.wire import documents, json
 from craze.wire.codes import Refusal
+from craze.wire.documents import Piece
 from craze.wire.limits import (
     ATTACH_READY_WAIT,
     KIB,
@@ -95,7 +97,7 @@ def session_attach(connection: Connection, request: bytes, params: Params) -> No
         # From here to the queued reply nothing waits, so no event can come between the snapshot
         # and the subscription.
         subscription, after, seen, reset = _subscribe(
-            session, params.get("cursor"), budget, snapshot_bytes, attachment.wake
+            session, params.get("cursor"), budget, snapshot_bytes, attachment
         )
         server.ever_attached = True
         started = session.started is not None
@@ -140,30 +142,31 @@ def _subscribe(
     cursor: dict[str, Any] | None,
     budget: dict[str, int],
     snapshot_bytes: int,
-    wake: Callable[[], None],
-) -> tuple[Any, int, bytes, str]:
+    attachment: Attachment,
+) -> tuple[Any, int, list[Piece], str]:
     """The subscription, where it continues, the snapshot unless the cursor was honoured, and the
     reason of a refused cursor."""
     log = session.log
     bounds = {
         "max_items": min(budget.get("maxItems", SUBSCRIPTION_ITEMS), SUBSCRIPTION_ITEMS_MAX),
         "max_bytes": min(budget.get("maxBytes", SUBSCRIPTION_BYTES), SUBSCRIPTION_BYTES_MAX),
-        "wake": wake,
+        "wake": attachment.wake,
+        "deliver": attachment.deliver,
     }
     reset = ""
     if cursor is not None:
         try:
             subscription = log.subscribe(cursor["seq"], cursor["incarnation"], **bounds)
-            return subscription, cursor["seq"], b"", ""
+            return subscription, cursor["seq"], [], ""
         except CursorRefused as refused:
             reset = refused.reason
     seen = _snapshot(session, snapshot_bytes)
     return log.subscribe(None, None, **bounds), log.head, seen, reset
 
 
-def _snapshot(session: Any, budget: int, agent: str = "") -> bytes:
+def _snapshot(session: Any, budget: int, agent: str = "") -> list[Piece]:
     try:
-        return snapshot.encode(session.model, budget, agent)
+        return snapshot.pieces(session.model, budget, agent)
     except snapshot.SnapshotTooLarge as failure:
         raise Refusal("snapshot_too_large", str(failure)) from None
     except snapshot.UnknownSubagent as failure:

@@ -6,12 +6,13 @@ called back once there is. A peer that takes nothing for the write stall is give
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gevent import socket
 from gevent.event import Event
 
 from craze import greenlets
+from craze.wire.documents import Piece
 from craze.wire.limits import CHUNK, RESET_RESERVE, WRITE_STALL, WRITER_QUEUE
 
 
@@ -29,13 +30,13 @@ class Outbox:
     ) -> None:
         self._sock = sock
         self._closed = closed
-        self._limit = limit
-        self._reserve = reserve
-        self._lines: deque[bytes] = deque()
+        self._limit = limit - reserve
+        self._lines: deque[bytes | list[Piece]] = deque()
         self._queued = 0  # bytes not yet handed to the kernel, those being sent included
-        self._passed = 0  # bytes ever queued
+        self._sent = 0  # bytes handed to it
         self._marks: deque[tuple[int, Callable[[], None]]] = deque()
         self._wake = Event()
+        self._asleep = False  # the writer waits for `_wake`
         self._room: list[Callable[[], None]] = []
         self._finishing = False
         self._terminal = False
@@ -49,10 +50,22 @@ class Outbox:
 
     def fits(self, size: int) -> bool:
         """Whether a line of `size` bytes may be queued now; an empty queue takes any line."""
-        return not self._queued or self._queued + size <= self._limit - self._reserve
+        return not self._queued or self._queued + size <= self._limit
 
-    def put(self, line: bytes, written: Callable[[], None] | None = None) -> None:
-        """Queue a line that `fits`, or a connection's last one, for which the reserve is kept.
+    def offer(self, line: bytes) -> bool:
+        """Queue a line if it fits; whether it did. This is every event's way out."""
+        queued = self._queued + len(line)
+        if (queued > self._limit and self._queued) or self._terminal:
+            return False
+        self._lines.append(line)
+        self._queued = queued
+        if self._asleep:
+            self._stir()
+        return True
+
+    def put(self, line: bytes | list[Piece], written: Callable[[], None] | None = None) -> None:
+        """Queue a line that `fits`, or a connection's last one, for which the reserve is kept. A
+        very long one may come in pieces.
 
         `written` is called once its last byte is on the socket. After the terminal line nothing
         more is taken.
@@ -60,12 +73,10 @@ class Outbox:
         if self._terminal:
             return
         self._lines.append(line)
-        self._queued += len(line)
-        self._passed += len(line)
+        self._queued += len(line) if isinstance(line, bytes) else sum(map(len, line))
         if written is not None:
-            self._marks.append((self._passed, written))
-        if not self._wake.is_set():
-            self._wake.set()
+            self._marks.append((self._sent + self._queued, written))
+        self._stir()
 
     def when_room(self, call: Callable[[], None]) -> None:
         """Call `call` after the next bytes have left (or never, if none ever do)."""
@@ -82,7 +93,7 @@ class Outbox:
     def finish(self) -> None:
         """Send what is queued, then end: `closed(None)`."""
         self._finishing = True
-        self._wake.set()
+        self._stir()
 
     def terminate(self, line: bytes = b"") -> None:
         """Drop what is queued, finish the line being sent, send `line`, then end."""
@@ -97,7 +108,7 @@ class Outbox:
     def hold(self, held: bool) -> None:
         """Stop sending, or go on: how a test makes a stalled peer out of a live one."""
         self._held = held
-        self._wake.set()
+        self._stir()
 
     def kill(self) -> None:
         """End the writer at once; nothing more is sent and `closed` is not called."""
@@ -110,37 +121,46 @@ class Outbox:
         lines = self._lines
         while True:
             while lines and not self._held:
-                self._send(self._batch())
+                for piece in self._next():
+                    self._send(piece)
             if self._finishing and not lines:
                 break
             self._wake.clear()
-            if not lines or self._held:
-                self._wake.wait()
+            self._asleep = True
+            self._wake.wait()
         self._closed(None)
 
-    def _batch(self) -> bytes:
-        """The next lines as one piece: as many as fit a chunk, one at least."""
+    def _stir(self) -> None:
+        self._asleep = False
+        self._wake.set()
+
+    def _next(self) -> Sequence[Piece]:
+        """What to send next: one line in pieces, or one piece of many lines, as many as a chunk
+        holds and one at least."""
         lines = self._lines
         first = lines.popleft()
-        size = len(first)
-        if not lines or size >= CHUNK:
+        if isinstance(first, list):
             return first
         batch = [first]
-        while lines and size + len(lines[0]) <= CHUNK:
-            line = lines.popleft()
+        size = len(first)
+        while lines:
+            line = lines[0]
+            if isinstance(line, list) or size + len(line) > CHUNK:
+                break
+            lines.popleft()
             size += len(line)
             batch.append(line)
-        return b"".join(batch)
+        return (first if len(batch) == 1 else b"".join(batch),)
 
-    def _send(self, piece: bytes) -> None:
+    def _send(self, piece: Piece) -> None:
         view = memoryview(piece)
         while view:
             sent = self._sock.send(view[:CHUNK])
             view = view[sent:]
             if not self._terminal:
                 self._queued -= sent
-                written = self._passed - self._queued
-                while self._marks and self._marks[0][0] <= written:
+                self._sent += sent
+                while self._marks and self._marks[0][0] <= self._sent:
                     self._marks.popleft()[1]()
             if self._room:
                 self._give_room()

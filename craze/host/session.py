@@ -148,15 +148,17 @@ class Session:
 
     def post(self, given: Any) -> None:
         """Give the engine an input. Callable from any greenlet, and from within an effect."""
-        self._inputs.append(given)
         if self._stepping:
+            self._inputs.append(given)
             return
         self._stepping = True
         try:
-            while self._inputs:
-                effects = self.engine.step(self._inputs.popleft(), self.clock.now())
-                for effect in effects:
+            while True:
+                for effect in self.engine.step(given, self.clock.now()):
                     _CARRY_OUT[type(effect)](self, effect)
+                if not self._inputs:
+                    return
+                given = self._inputs.popleft()
         finally:
             self._stepping = False
 

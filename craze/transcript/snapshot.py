@@ -15,6 +15,7 @@ from craze.transcript.restore import VERSION
 from craze.transcript.restore import restore as restore
 from craze.transcript.state import CAPPED_SECTIONS, SECTIONS, Agent, Ask, State, Turn
 from craze.wire import json, words
+from craze.wire.documents import Piece
 
 _BATCH_BYTES: Final = 256 * 1024  # of entries encoded together
 _ENTRY_FRAME: Final = 160  # about what an entry's document adds to its strings
@@ -37,7 +38,13 @@ class UnknownSubagent(Exception):
 
 
 def encode(state: State, budget: int, agent: str = "") -> bytes:
-    """The snapshot of `state` in at most `budget` bytes (codecs 2).
+    """The snapshot of `state` in at most `budget` bytes (codecs 2), as `pieces` has it."""
+    return b"".join(pieces(state, budget, agent))
+
+
+def pieces(state: State, budget: int, agent: str = "") -> list[Piece]:
+    """The snapshot of `state` in at most `budget` bytes, in pieces: whoever puts it into something
+    larger joins them once, and megabytes are not copied to be copied again.
 
     `agent` names the sub-agent whose entries go in before the older ones of the session's own.
     Raises SnapshotTooLarge and UnknownSubagent.
@@ -57,13 +64,13 @@ def encode(state: State, budget: int, agent: str = "") -> bytes:
     # The sub-agent asked for, the session's own, the others: sorting keeps their order.
     for window in sorted((main, *subs), key=lambda window: window.agent != agent):
         room -= window.fill(room)
-    parts = [header, b',"main":', *main.encoded()]
+    parts: list[Piece] = [header, b',"main":', *main.encoded()]
     lead = b',"subs":['
     for sub in subs:
         parts += (lead, *sub.encoded())
         lead = b","
     parts.append(b"]}" if subs else b"}")
-    return b"".join(parts)
+    return parts
 
 
 class _Window:
@@ -83,12 +90,14 @@ class _Window:
         self._lead = lead
         self._documents = transcript.documents()
         self._records: list[Record] = [*transcript.ledger]
-        for entry in transcript.entries:
-            tool = entry.get("tool")
-            ident = tool.get("id") if tool else None
-            self._records.append([entry.size, ident] if ident else [entry.size])
+        self._records += [
+            [entry.size, entry["tool"]["id"]]
+            if "tool" in entry and entry["tool"].get("id")
+            else [entry.size]
+            for entry in transcript.entries
+        ]
         self._taken = 0  # entries that are in
-        self._pieces: list[bytes] = []  # their bytes, newest first, without the brackets
+        self._pieces: list[Piece] = []  # their bytes, newest first, without the brackets
         self._content = 0  # how many bytes those are, with the commas between
         self._ledger = len(json.dumps(self._records)) - 2
         self.size = self._measure(0, 0, self._ledger)
@@ -111,9 +120,9 @@ class _Window:
                 singly = True  # the budget ends within this batch
         return self.size - before
 
-    def encoded(self) -> list[bytes]:
+    def encoded(self) -> list[Piece]:
         """The transcript's object, in pieces."""
-        members: list[list[bytes]] = []
+        members: list[list[Piece]] = []
         scalars = json.dumps(self._scalars(self._taken))[1:-1]
         if scalars:
             members.append([scalars])
@@ -121,12 +130,12 @@ class _Window:
         if omitted:
             members.append([b'"omitted":', json.dumps(omitted)])
         if self._pieces:
-            joined = [b'"entries":[']
+            joined: list[Piece] = [b'"entries":[']
             for piece in reversed(self._pieces):
                 joined += (piece, b",")
             joined[-1] = b"]"
             members.append(joined)
-        parts = [b"{"]
+        parts: list[Piece] = [b"{"]
         for member in members:
             parts += member
             parts.append(b",")
@@ -153,7 +162,7 @@ class _Window:
     def _take(self, count: int, limit: int | None) -> bool:
         """Puts the next `count` entries in if the object then has at most `limit` bytes."""
         end = len(self._documents) - self._taken
-        piece = json.dumps(self._documents[end - count : end])[1:-1]
+        piece = memoryview(json.dumps(self._documents[end - count : end]))[1:-1]
         content = self._content + len(piece) + (1 if self._content else 0)
         end = len(self._records) - self._taken
         freed = len(json.dumps(self._records[end - count : end])) - 2

@@ -5,13 +5,14 @@ the published schema against it. What embeds bytes that were encoded before (a s
 host sent it) is built as bytes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from craze.wire import json
 from craze.wire.limits import INBOUND_LINE, OUTBOUND_LINE, RETRY_AGE_MS, RETRY_COMMANDS
 
 Document = dict[str, Any]
+Piece = bytes | memoryview
 
 # document -> its members in order; one that ends in "?" is left out when it is unset.
 DOCUMENTS: Final[dict[str, tuple[str, ...]]] = {
@@ -263,11 +264,11 @@ def attach_result(
     session: Document,
     ready: bool,
     after: tuple[str, int],
-    snapshot: bytes = b"",
+    snapshot: Sequence[Piece] = (),
     reset: str = "",
-) -> bytes:
-    """The attach reply's result (tables 8.3); `after` is an incarnation and a seq, `snapshot` raw
-    JSON."""
+) -> list[Piece]:
+    """The attach reply's result (tables 8.3), in pieces; `after` is an incarnation and a seq,
+    `snapshot` raw JSON."""
     incarnation, seq = after
     members = [
         ("subscription", json.dumps(subscription)),
@@ -275,16 +276,16 @@ def attach_result(
         ("ready", json.dumps(ready)),
         ("after", json.dumps({"incarnation": incarnation, "seq": seq})),
     ]
+    parts: list[Piece] = [encoded(members)[:-1]]
     if snapshot:
-        members.append(("snapshot", snapshot))
-    if reset:
-        members.append(("reset", json.dumps(reset)))
-    return encoded(members)
+        parts += (b',"snapshot":', *snapshot)
+    parts.append(b',"reset":%b}' % json.dumps(reset) if reset else b"}")
+    return parts
 
 
-def snapshot_result(snapshot: bytes) -> bytes:
-    """The result of `session.snapshot`; `snapshot` is raw JSON."""
-    return encoded([("snapshot", snapshot)])
+def snapshot_result(snapshot: Iterable[Piece]) -> list[Piece]:
+    """The result of `session.snapshot`, in pieces; `snapshot` is raw JSON."""
+    return [b'{"snapshot":', *snapshot, b"}"]
 
 
 def list_result(

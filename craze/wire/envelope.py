@@ -95,8 +95,17 @@ def _bad(
 
 
 def result(id: bytes, body: bytes) -> bytes:
-    """The line of a reply; `id` and `body` are raw JSON."""
-    return b'%b"id":%b,"result":%b}\n' % (_HEAD, id, body)
+    """The line that answers `id` with the result `body`, which is raw JSON."""
+    return result_head(id) + body + RESULT_END
+
+
+def result_head(id: bytes) -> bytes:
+    """What such a line begins with, before its body; `RESULT_END` ends it. For a body that is sent
+    in pieces."""
+    return b'%b"id":%b,"result":' % (_HEAD, id)
+
+
+RESULT_END: Final = b"}\n"
 
 
 def error(id: bytes, refusal: Refusal) -> bytes:

@@ -70,16 +70,52 @@ def test_a_record_s_line_is_the_whole_notification_and_shared() -> None:
     assert b'"subscription":"s-1",' in one.line("s-1")
 
 
-def test_a_record_lets_its_line_go_when_the_next_is_committed() -> None:
+def test_only_the_record_that_is_handed_round_keeps_its_line() -> None:
+    one, two = record(7), record(8)
+    line = one.line("s-1")
+    assert one.line("s-1") is line
+    two.line("s-1")
+    assert one.line("s-1") == line
+    assert one.line("s-1") is not line
+
+
+def test_what_an_owner_takes_at_once_never_counts_and_wakes_nobody() -> None:
     log = make_log()
-    subscription = log.subscribe(None, None, wake=lambda: None)
-    fill(log, 1)
-    first = subscription.take()
-    assert first is not None
-    line = first.line("s-1")
-    fill(log, 1)
-    assert first.line("s-1") == line
-    assert first.line("s-1") is not line
+    taken: list[int] = []
+    woken: list[bool] = []
+
+    def deliver(record: Record) -> bool:
+        if record.seq > 3:
+            return False
+        taken.append(record.seq)
+        return True
+
+    subscription = log.subscribe(
+        None, None, max_items=2, wake=lambda: woken.append(True), deliver=deliver
+    )
+    fill(log, 5)
+    assert taken == [1, 2, 3]
+    assert len(woken) == 2
+    assert [subscription.take().seq, subscription.take().seq] == [4, 5]  # type: ignore[union-attr]
+    assert subscription.take() is None
+
+
+def test_an_owner_is_not_offered_a_record_past_one_that_waits_or_past_the_budget() -> None:
+    log = make_log()
+    offered: list[int] = []
+
+    def deliver(record: Record) -> bool:
+        offered.append(record.seq)
+        return False
+
+    size = len(body())
+    subscription = log.subscribe(None, None, max_bytes=2 * size, wake=lambda: None, deliver=deliver)
+    fill(log, 2)
+    assert offered == [1]
+    assert subscription.take() is not None and subscription.take() is not None
+    log.commit({"type": "text", "text": "x" * 3 * size})
+    assert offered == [1]
+    assert subscription.ended == "slow_consumer"
 
 
 def test_a_commit_s_order() -> None:

@@ -121,6 +121,20 @@ def test_a_slow_peer_is_not_given_up(pair: Callable[..., Pair]) -> None:
     assert one.ends == [None]
 
 
+def test_a_line_in_pieces_is_one_line(pair: Callable[..., Pair]) -> None:
+    one = pair()
+    written: list[bool] = []
+    one.outbox.put(b"first\n")
+    one.outbox.put(
+        [b"a" * 300_000, memoryview(b"b" * 300_000), b"\n"], lambda: written.append(True)
+    )
+    gevent.sleep(0.01)
+    one.outbox.put(b"dropped\n")
+    one.outbox.terminate(b"last\n")
+    assert one.everything() == b"first\n" + b"a" * 300_000 + b"b" * 300_000 + b"\nlast\n"
+    assert written == []
+
+
 def test_terminate_finishes_the_line_in_hand_and_drops_the_rest(pair: Callable[..., Pair]) -> None:
     one = pair()
     first = b"a" * 500_000 + b"\n"

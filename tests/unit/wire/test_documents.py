@@ -128,18 +128,19 @@ def test_an_ask():
 
 def test_an_attach_reply_holds_its_snapshot_as_it_was_encoded():
     snapshot = b'{"version":1,"main":{}}'
-    result = documents.attach_result(
-        subscription="s-1", session=info(), ready=True, after=("i", 3), snapshot=snapshot,
-        reset="no_journal",
-    )  # fmt: skip
+    result = b"".join(documents.attach_result(
+        subscription="s-1", session=info(), ready=True, after=("i", 3),
+        snapshot=[snapshot[:5], memoryview(snapshot)[5:]], reset="no_journal",
+    ))  # fmt: skip
     assert result == (
         b'{"subscription":"s-1","session":' + INFO + b'},"ready":true,'
         b'"after":{"incarnation":"i","seq":3},"snapshot":' + snapshot + b',"reset":"no_journal"}'
     )
     schema.check_result("session.attach", stdlib.loads(result))
     short = documents.attach_result(subscription="s-2", session=info(), ready=False, after=("i", 0))
-    assert short.endswith(b'"after":{"incarnation":"i","seq":0}}')
-    assert documents.snapshot_result(snapshot) == b'{"snapshot":' + snapshot + b"}"
+    assert b"".join(short).endswith(b'"after":{"incarnation":"i","seq":0}}')
+    whole = documents.snapshot_result([snapshot])
+    assert b"".join(whole) == b'{"snapshot":' + snapshot + b"}"
 
 
 def test_the_hub_s_rows_forward_a_host_s_bytes():
