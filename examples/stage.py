@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from craze.client import Attachment, Client, ClientError, Program
+from craze.wire.plain import plain_line
 
 CRAZE = [sys.executable, "-m", "craze"]
 READY = 30.0  # seconds for a host to say that it is ready
@@ -153,20 +154,22 @@ def describe(event: dict[str, Any]) -> str:
     """One line for an event, in words."""
     name = event["type"]
     detail = {
-        "text": lambda: repr(event.get("text", "")),
-        "thought": lambda: repr(event.get("text", "")),
-        "tool": lambda: (
-            f"{event['tool'].get('title') or event['tool'].get('name', '')}"
-            f" ({event['tool'].get('status', '')})"
-        ),
-        "turn": lambda: (
-            f"{event['turn']['id']} {event['turn']['phase']} {event['turn'].get('stopReason', '')}"
-        ),
-        "permission": lambda: " / ".join(o["name"] for o in event["permission"]["options"]),
-        "ask": lambda: f"{event['ask']['id']} {event['ask'].get('outcome', '')}",
-        "meta": lambda: ", ".join(event.get("state", {})),
-    }.get(name, str)
-    return f"{name:<11} {detail()}"[:100]
+        "text": lambda: [repr(event.get("text", ""))],
+        "thought": lambda: [repr(event.get("text", ""))],
+        "tool": lambda: [
+            event["tool"].get("title") or event["tool"].get("name", ""),
+            event["tool"].get("status", ""),
+        ],
+        "turn": lambda: [
+            event["turn"]["id"], event["turn"]["phase"], event["turn"].get("stopReason", ""),
+        ],
+        "done": lambda: [event.get("stopReason", "")],
+        "permission": lambda: [" / ".join(o["name"] for o in event["permission"]["options"])],
+        "ask": lambda: [event["ask"]["id"], event["ask"].get("outcome", "")],
+        "meta": lambda: [", ".join(event.get("state", {}))],
+    }.get(name, lambda: [""])()  # fmt: skip
+    # What an agent wrote never acts on a terminal.
+    return f"{name:<11} {plain_line(' '.join(filter(None, detail)))}"[:100].rstrip()
 
 
 def play(command: list[str], prompt: str, patience: float, env: Mapping[str, str]) -> None:
@@ -246,7 +249,7 @@ def answer(seat: Seat, permission: dict[str, Any]) -> None:
     """Allow what is asked, once."""
     options = permission["options"]
     chosen = next((o for o in options if o["kind"] == "allow_once"), options[0])
-    seat.say(f"> {chosen['name']}")
+    seat.say(f"> {plain_line(chosen['name'])}")
     seat.client.command(
         "asks.answer", askId=permission["id"], answer={"optionId": chosen["optionId"]}
     )
