@@ -1,9 +1,9 @@
 """One client's connection to a host: lines in, requests admitted, replies out.
 
 Sixteen requests are admitted at a time; each keeps its slot until its reply is on the socket, and
-nothing more is read meanwhile. Each request runs in a greenlet of its own and is answered as it
-finishes. A peer that half-closes still gets what it is owed; one that is gone is noticed within
-about a second, however quiet the session is.
+nothing more is read meanwhile. Requests begin in the order they came and are answered as they
+finish: those that may wait run in greenlets of their own. A peer that half-closes still gets what
+it is owed; one that is gone is noticed within about a second, however quiet the session is.
 """
 
 import select
@@ -16,7 +16,7 @@ from craze import greenlets
 from craze.engine import port
 from craze.host.attachment import Attachment
 from craze.host.bindings import Binding
-from craze.host.methods import HANDLERS, OPTIONAL, Gone
+from craze.host.methods import HANDLERS, OPTIONAL, WAITING, Gone
 from craze.host.outbox import Outbox
 from craze.host.presence import Teller
 from craze.wire import documents, envelope, json, params
@@ -44,6 +44,7 @@ class Connection:
         self._slots = BoundedSemaphore(REQUESTS_PER_CONNECTION)
         self._subscriptions = 1  # the next one's number
         self._finishing = False
+        self._receiving = False
         self._teller: Teller | None = None
         self._owed_ready: Attachment | None = None
         self._reader = greenlets.spawn("connection", self._read, on_error=self._broken)
@@ -56,15 +57,23 @@ class Connection:
 
     def _read(self) -> None:
         decoder = LineDecoder(INBOUND_LINE)
-        while data := self._sock.recv(CHUNK):
+        while data := self._receive():
             for line in decoder.feed(data):
                 self._line(line)
         for line in decoder.finish():
             self._line(line)
         self._half_close()
 
+    def _receive(self) -> bytes:
+        self._receiving = True
+        try:
+            data: bytes = self._sock.recv(CHUNK)
+            return data
+        finally:
+            self._receiving = False
+
     def _line(self, line: Any) -> None:
-        if line is not TOO_LONG and envelope.blank(line):
+        if self._finishing or (line is not TOO_LONG and envelope.blank(line)):
             return
         self._slots.acquire()
         try:
@@ -75,7 +84,11 @@ class Connection:
             self.refuse(bad.id, bad.refusal)
             return
         method = METHODS[request.method]
-        greenlets.spawn(request.method, self._serve, request, method)
+        if method.name in WAITING:
+            greenlets.spawn(method.name, self._serve, request, method)
+            sleep(0)  # it begins before what was sent after it
+        else:
+            self._serve(request, method)
 
     def _serve(self, request: envelope.Request, method: Method) -> None:
         try:
@@ -225,7 +238,8 @@ class Connection:
             greenlets.spawn("finish", self._drain)
 
     def _drain(self) -> None:
-        self._reader.kill(block=False)
+        if self._receiving:
+            self._reader.kill(block=False)
         for _ in range(REQUESTS_PER_CONNECTION):
             self._slots.acquire()
         self.outbox.finish()

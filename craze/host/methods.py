@@ -1,7 +1,7 @@
 """What each method of protocol 1 does on a host: one handler each, found by the method's name.
 
-A handler is given the connection, the request's raw id and its decoded params, runs in a greenlet
-of its own and queues exactly one reply, or raises Refusal.
+A handler is given the connection, the request's raw id and its decoded params, and queues exactly
+one reply, or raises Refusal.
 """
 
 from collections.abc import Callable
@@ -327,6 +327,21 @@ OPTIONAL = {
     "session.aside": "aside",
     "session.aside.cancel": "aside",
 }
+
+# The methods that wait for more than their own connection to take their reply.
+WAITING = frozenset(
+    (
+        "session.attach",
+        "session.prompt",
+        "session.cancel",
+        "session.set",
+        "session.setTitle",
+        "session.subagent.cancel",
+        "session.models.refresh",
+        "session.aside",
+        "session.aside.cancel",
+    )
+)
 
 HANDLERS: dict[str, Callable[[Connection, bytes, Params], None]] = {
     "hello": hello,

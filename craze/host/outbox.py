@@ -5,6 +5,7 @@ calls. Whoever queues a line never waits: it asks `fits` first and, where there 
 called back once there is. A peer that takes nothing for the write stall is given up.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -34,6 +35,7 @@ class Outbox:
         self._lines: deque[bytes | list[Piece]] = deque()
         self._queued = 0  # bytes not yet handed to the kernel, those being sent included
         self._sent = 0  # bytes handed to it
+        self._rest = b""  # of a line of which a part is sent: it goes whatever else is dropped
         self._marks: deque[tuple[int, Callable[[], None]]] = deque()
         self._wake = Event()
         self._asleep = False  # the writer waits for `_wake`
@@ -72,11 +74,26 @@ class Outbox:
         """
         if self._terminal:
             return
-        self._lines.append(line)
-        self._queued += len(line) if isinstance(line, bytes) else sum(map(len, line))
+        size = len(line) if isinstance(line, bytes) else sum(map(len, line))
+        self._queued += size
         if written is not None:
             self._marks.append((self._sent + self._queued, written))
-        self._stir()
+        if self._asleep and not self._held and isinstance(line, bytes) and size <= CHUNK:
+            self._rest = self._send_now(line)
+        else:
+            self._lines.append(line)
+        if self._queued:
+            self._stir()
+
+    def _send_now(self, line: bytes) -> bytes:
+        """Send a line there and then, as far as the socket takes it: what is left of it. With
+        nothing queued that spares a reply a turn of the loop."""
+        try:
+            sent = os.write(self._sock.fileno(), line)
+        except OSError:
+            return line  # not now, or never: the writer finds out which
+        self._account(sent)
+        return line[sent:]
 
     def when_room(self, call: Callable[[], None]) -> None:
         """Call `call` after the next bytes have left (or never, if none ever do)."""
@@ -120,10 +137,10 @@ class Outbox:
     def _write(self) -> None:
         lines = self._lines
         while True:
-            while lines and not self._held:
+            while (self._rest or lines) and not self._held:
                 for piece in self._next():
                     self._send(piece)
-            if self._finishing and not lines:
+            if self._finishing and not (self._rest or lines):
                 break
             self._wake.clear()
             self._asleep = True
@@ -137,6 +154,9 @@ class Outbox:
     def _next(self) -> Sequence[Piece]:
         """What to send next: one line in pieces, or one piece of many lines, as many as a chunk
         holds and one at least."""
+        if self._rest:
+            rest, self._rest = self._rest, b""
+            return (rest,)
         lines = self._lines
         first = lines.popleft()
         if isinstance(first, list):
@@ -157,13 +177,18 @@ class Outbox:
         while view:
             sent = self._sock.send(view[:CHUNK])
             view = view[sent:]
-            if not self._terminal:
-                self._queued -= sent
-                self._sent += sent
-                while self._marks and self._marks[0][0] <= self._sent:
-                    self._marks.popleft()[1]()
+            self._account(sent)
             if self._room:
                 self._give_room()
+
+    def _account(self, sent: int) -> None:
+        """So many bytes more are on the socket."""
+        if self._terminal:
+            return  # what was dropped is counted no more
+        self._queued -= sent
+        self._sent += sent
+        while self._marks and self._marks[0][0] <= self._sent:
+            self._marks.popleft()[1]()
 
     def _give_room(self) -> None:
         waiting, self._room = self._room, []
