@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 
+import gevent
 from gevent import socket
 from gevent.event import Event
 
@@ -32,6 +33,7 @@ class Outbox:
         self._sock = sock
         self._closed = closed
         self._limit = limit - reserve
+        self._stall = stall
         self._lines: deque[bytes | list[Piece]] = deque()
         self._queued = 0  # bytes not yet handed to the kernel, those being sent included
         self._sent = 0  # bytes handed to it
@@ -43,7 +45,6 @@ class Outbox:
         self._finishing = False
         self._terminal = False
         self._held = False
-        sock.settimeout(stall)
         self._writer = greenlets.spawn("outbox", self._write, on_error=self._failed)
 
     def __repr__(self) -> str:
@@ -175,11 +176,20 @@ class Outbox:
     def _send(self, piece: Piece) -> None:
         view = memoryview(piece)
         while view:
-            sent = self._sock.send(view[:CHUNK])
+            sent = self._push(view[:CHUNK])
             view = view[sent:]
             self._account(sent)
             if self._room:
                 self._give_room()
+
+    def _push(self, piece: memoryview) -> int:
+        # The stall is bounded here alone: as the socket's own timeout it would bound the reading
+        # side, too, where a peer may say nothing for as long as it likes.
+        try:
+            return os.write(self._sock.fileno(), piece)
+        except BlockingIOError:
+            with gevent.Timeout(self._stall, TimeoutError("the peer takes nothing")):
+                return int(self._sock.send(piece))
 
     def _account(self, sent: int) -> None:
         """So many bytes more are on the socket."""

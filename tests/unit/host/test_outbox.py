@@ -109,6 +109,15 @@ def test_a_peer_that_takes_nothing_is_given_up(pair: Callable[..., Pair]) -> Non
     assert isinstance(one.ends[0], TimeoutError)
 
 
+def test_a_peer_that_says_nothing_is_not_given_up(pair: Callable[..., Pair]) -> None:
+    one = pair(stall=0.05)
+    reading = gevent.spawn(one.ours.recv, 100)
+    gevent.sleep(0.15)
+    one.peer.sendall(b"late")
+    assert reading.get(timeout=2) == b"late"
+    assert not one.ends
+
+
 def test_a_slow_peer_is_not_given_up(pair: Callable[..., Pair]) -> None:
     one = pair(stall=0.3)
     one.outbox.put(b"x" * 400_000)
