@@ -47,9 +47,30 @@ class Attachment:
         state = "closed" if self.closed else "live" if self.live else "pending"
         return f"<Attachment {self.id} {state} at {self.position}>"
 
-    def go_live(self, log: EventLog, subscription: Subscription, after: int) -> None:
+    def subscribe(
+        self,
+        log: EventLog,
+        after: int | None,
+        incarnation: str | None,
+        max_items: int,
+        max_bytes: int,
+    ) -> None:
+        """Take a place in the log, from which nothing is queued before `go_live`. Raises
+        CursorRefused."""
+        self._subscription = log.subscribe(
+            after,
+            incarnation,
+            max_items=max_items,
+            max_bytes=max_bytes,
+            wake=self.wake,
+            deliver=self.deliver,
+        )
+
+    def go_live(self, log: EventLog, after: int) -> None:
         """The reply is queued: events may follow. `after` is where the stream continues."""
-        self._subscription = subscription
+        subscription = self._subscription
+        if subscription is None:
+            return
         self.position = after
         self.live = True
         self.at(subscription.cutoff, lambda: self._synchronize(subscription.cutoff))
@@ -85,7 +106,9 @@ class Attachment:
 
     def wake(self) -> None:
         """The subscription holds something new, or has ended."""
-        if self.live and not self._replaying:
+        subscription = self._subscription
+        overflowed = subscription is not None and subscription.ended == "slow_consumer"
+        if self.live and (overflowed or not self._replaying):
             self.forward()
 
     def forward(self) -> None:

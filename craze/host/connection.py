@@ -121,7 +121,8 @@ class Connection:
     # ---- replies out ----
 
     def reply(self, request: bytes, body: dict[str, Any] | bytes | list[Piece]) -> None:
-        """Queue the result of a request, which keeps its slot until that is on the socket."""
+        """Queue the result of a request, which keeps its slot until that is on the socket. Raises
+        Refusal `response_too_large`."""
         if isinstance(body, dict):
             body = json.dumps(body)
         if isinstance(body, bytes):
@@ -129,15 +130,10 @@ class Connection:
         line = [envelope.result_head(request), *body, envelope.RESULT_END]
         size = sum(map(len, line))
         if size - 1 > OUTBOUND_LINE:
-            self.refuse(
-                request,
-                Refusal(
-                    "response_too_large",
-                    f"the response would be {size - 1} bytes, "
-                    f"over the {OUTBOUND_LINE}-byte line limit",
-                ),
+            raise Refusal(
+                "response_too_large",
+                f"the response would be {size - 1} bytes, over the {OUTBOUND_LINE}-byte line limit",
             )
-            return
         self._answer(b"".join(line) if size <= CHUNK else line, size)
 
     def refuse(self, request: bytes, refusal: Refusal) -> None:
@@ -253,7 +249,8 @@ class Connection:
         attachment = self.attachment
         line = b""
         if attachment is not None:
-            line = attachment.reset_line("session_replaced")
+            if attachment.live:
+                line = attachment.reset_line("session_replaced")
             attachment.close()
         self.outbox.terminate(line)
 

@@ -17,6 +17,7 @@ from craze.wire.documents import Piece
 from craze.wire.limits import (
     ATTACH_READY_WAIT,
     KIB,
+    MIB,
     SNAPSHOT_DEFAULT,
     SNAPSHOT_MAX,
     SUBSCRIPTION_BYTES,
@@ -30,6 +31,9 @@ from craze.wire.words import quote
 
 Connection = Any  # craze.host.connection.Connection, which imports this table
 Params = dict[str, Any]
+
+
+_BESIDE_SNAPSHOT = MIB  # more than what an attach's reply says besides its snapshot
 
 
 class Gone(Exception):
@@ -85,21 +89,21 @@ def session_attach(connection: Connection, request: bytes, params: Params) -> No
     attachment = connection.begin_attachment()
     try:
         _refuse_while_closing(server)
-        ready = params.get("when", "ready") == "ready"
-        if ready:
+        if params.get("when", "ready") == "ready":
             _wait_ready(session)
-            _refuse_while_closing(server)
         budget = params.get("budget", {})
         snapshot_bytes = min(budget.get("snapshotBytes", SNAPSHOT_DEFAULT), SNAPSHOT_MAX)
-        connection.outbox.wait_room(snapshot_bytes + 256 * KIB)
+        connection.outbox.wait_room(snapshot_bytes + _BESIDE_SNAPSHOT)
+        if attachment.closed:
+            raise Gone
+        _refuse_while_closing(server)
         if session.engine.closed:
             raise Refusal("not_accepting", "the session has closed")
         # From here to the queued reply nothing waits, so no event can come between the snapshot
         # and the subscription.
-        subscription, after, seen, reset = _subscribe(
+        after, seen, reset = _subscribe(
             session, params.get("cursor"), budget, snapshot_bytes, attachment
         )
-        server.ever_attached = True
         started = session.started is not None
         connection.reply(
             request,
@@ -112,9 +116,10 @@ def session_attach(connection: Connection, request: bytes, params: Params) -> No
                 reset=reset,
             ),
         )
+        server.ever_attached = True
         if not started:
             connection.owe_ready(attachment)
-        attachment.go_live(session.log, subscription, after)
+        attachment.go_live(session.log, after)
     except BaseException:
         attachment.close()
         raise
@@ -143,25 +148,22 @@ def _subscribe(
     budget: dict[str, int],
     snapshot_bytes: int,
     attachment: Attachment,
-) -> tuple[Any, int, list[Piece], str]:
-    """The subscription, where it continues, the snapshot unless the cursor was honoured, and the
-    reason of a refused cursor."""
+) -> tuple[int, list[Piece], str]:
+    """Where the stream continues, the snapshot unless the cursor was honoured, and the reason of a
+    refused cursor."""
     log = session.log
-    bounds = {
-        "max_items": min(budget.get("maxItems", SUBSCRIPTION_ITEMS), SUBSCRIPTION_ITEMS_MAX),
-        "max_bytes": min(budget.get("maxBytes", SUBSCRIPTION_BYTES), SUBSCRIPTION_BYTES_MAX),
-        "wake": attachment.wake,
-        "deliver": attachment.deliver,
-    }
+    max_items = min(budget.get("maxItems", SUBSCRIPTION_ITEMS), SUBSCRIPTION_ITEMS_MAX)
+    max_bytes = min(budget.get("maxBytes", SUBSCRIPTION_BYTES), SUBSCRIPTION_BYTES_MAX)
     reset = ""
     if cursor is not None:
         try:
-            subscription = log.subscribe(cursor["seq"], cursor["incarnation"], **bounds)
-            return subscription, cursor["seq"], [], ""
+            attachment.subscribe(log, cursor["seq"], cursor["incarnation"], max_items, max_bytes)
+            return cursor["seq"], [], ""
         except CursorRefused as refused:
             reset = refused.reason
     seen = _snapshot(session, snapshot_bytes)
-    return log.subscribe(None, None, **bounds), log.head, seen, reset
+    attachment.subscribe(log, None, None, max_items, max_bytes)
+    return log.head, seen, reset
 
 
 def _snapshot(session: Any, budget: int, agent: str = "") -> list[Piece]:
