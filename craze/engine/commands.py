@@ -18,11 +18,10 @@ from craze.engine.stage import Stage
 from craze.engine.title import Title
 from craze.engine.turns import Turns
 from craze.wire.codes import Refusal
+from craze.wire.methods import METHODS
 
 Args = dict[str, Any]
 Result = dict[str, Any]
-
-_BLOCKING: Final = frozenset(("session.cancel", "session.set"))  # and an interjecting prompt
 
 
 class Commands:
@@ -56,7 +55,7 @@ class Commands:
 
     def take(self, command: port.Command, state: str) -> None:
         """Run a command in a `state` of the gate table, unless it was sent before."""
-        blocking = command.method in _BLOCKING or command.args.get("mode") == "interject"
+        blocking = METHODS[command.method].blocks(command.args)
         receipt = self._receipts.admit(command, blocking)
         if receipt is None:
             return

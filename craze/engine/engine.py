@@ -256,6 +256,11 @@ class Engine:
         return self._settings.revision
 
     @property
+    def models_pending(self) -> bool:
+        """Whether a newer list waits for the turn, or the replay, that it came in."""
+        return self._new_models is not None
+
+    @property
     def title(self) -> str:
         return self._title.text
 
@@ -286,7 +291,7 @@ class Engine:
         activity = self.activity
         if last is not None and last["outcome"] == "failed":
             began = turns.ended_at
-        elif self.start_failed or (activity == "error" and turns.foreign is None):
+        elif self.start_failed:
             began = self._changed
         elif activity in ("starting", "replaying"):
             began = self._born

@@ -23,6 +23,7 @@ from craze.engine.refusals import refusal
 from craze.engine.stage import Stage
 from craze.events import build
 from craze.events.members import payload
+from craze.wire.codes import Refusal
 from craze.wire.limits import RESTORE_RECHECK, SEND_NOW_CANCEL
 
 # Errors under which a prompt never reached the agent: it has emitted no ending of its own.
@@ -396,9 +397,10 @@ class Turns:
         if hold.turn and hold.turn != current:
             return _cancelled("settled", hold)
         if given.error is not None:
+            unknown = _cancelled("unknown", hold)
             if given.possibly_written:
-                return _cancelled("unknown", hold)
-            return refusal("failed", given.error.message)
+                return unknown
+            return Refusal("failed", given.error.message, result=unknown)
         return _cancelled("requested" if hold.turn else "settled", hold)
 
     def _tell(self, cause: str, armed: dict[str, Any], reason: str = "", detail: str = "") -> None:

@@ -270,6 +270,9 @@ def models_refresh(connection: Connection, request: bytes, params: Params) -> No
         )
     _refuse_unless_running(session)
     result = session.agent.refresh_models(params.get("nativeDir"))
+    if result["status"] == "applied" and session.engine.models_pending:
+        result["status"] = "pending"
+    result["revision"] = session.engine.revision
     connection.barrier()
     connection.reply(request, result)
 

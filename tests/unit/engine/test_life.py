@@ -280,15 +280,16 @@ def test_since_of_a_start(fresh: Any) -> None:
     assert minute(failed) == 3
 
 
-def test_since_of_a_turn_that_failed_before_anything_was_kept(session: Any) -> None:
+def test_a_turn_of_the_agents_own_ends_what_a_failed_one_left(session: Any) -> None:
     session.minutes(1)
     session.prompt()
     session.fail()
     session.foreign(True)
     session.minutes(1)
     session.foreign(False)
+    session.minutes(1)
     assert session.engine.last_turn["outcome"] == "done"
-    assert (session.engine.activity, minute(session)) == ("error", 1)
+    assert (session.engine.activity, minute(session)) == ("error", 2), "idle since that turn's end"
 
 
 @pytest.mark.parametrize(

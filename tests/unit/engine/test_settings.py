@@ -210,13 +210,13 @@ def test_models_refreshed_in_a_turn_are_published_as_it_ends(session: Any) -> No
     session.prompt("one")
     session.prompt("two")
     session.feed(port.ModelsRefreshed(NEW, 1))
-    assert session.engine.revision == 0
+    assert (session.engine.revision, session.engine.models_pending) == (0, True)
     mark = len(session.events)
     session.end()
     assert [event["type"] for event in session.events[mark:]] == [
         "done", "queue", "turn", "turn", "meta",
     ]  # fmt: skip
-    assert session.engine.revision == 1
+    assert (session.engine.revision, session.engine.models_pending) == (1, False)
 
 
 def test_models_refreshed_in_a_replay_are_published_after_it(fresh: Any) -> None:

@@ -240,6 +240,7 @@ def test_a_cancel_that_fails(session: Any) -> None:
     token = session.command("session.cancel")
     session.feed(CancelReturned(session.cancels()[0], AgentError("broken pipe")))
     assert (token.answer.code, token.answer.message) == ("failed", "broken pipe")
+    assert token.answer.result == {"outcome": "unknown", "turn": "turn-1", "reported": False}
     assert session.engine.turn == "turn-1"
 
 

@@ -233,3 +233,17 @@ def test_a_fault_of_our_own_is_answered_and_reported(
     assert client.call("session.sync", sessionId=SESSION) == {"seq": 1}
     assert [str(error) for _, error in hosted.reported] == ["ours"]
     hosted.reported.clear()
+
+
+def test_models_changed_during_a_turn_are_pending_until_it_ends(host: Host) -> None:
+    hosted = host(modelsRefresh=True)
+    stub = hosted.session.agent
+    stub.hang_next()  # type: ignore[attr-defined]
+    client = hosted.client()
+    client.call("session.prompt", sessionId=SESSION, commandId="1", text="a", mode="queue")
+    stub.stage_models([{"id": "new", "name": "New"}])  # type: ignore[attr-defined]
+    pending = client.call("session.models.refresh", sessionId=SESSION, nativeDir="/elsewhere")
+    assert pending == {"status": "pending", "revision": 0, "sameDir": False}
+    client.call("session.cancel", sessionId=SESSION, commandId="2")
+    current = client.call("session.models.refresh", sessionId=SESSION)
+    assert current == {"status": "current", "revision": 1}
