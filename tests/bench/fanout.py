@@ -84,8 +84,9 @@ def floor(clients: int, lines: int) -> float:
             acceptor.join()
 
             def broadcast() -> None:
+                # As an event leaves: `put`, a reply's way, may send its line at once and alone.
                 for outbox in outboxes:
-                    outbox.put(line)
+                    assert outbox.offer(line)
 
             begun = time.perf_counter()
             produce(lines, broadcast, outboxes)
@@ -120,4 +121,8 @@ def run() -> Iterator[Measure]:
         name = f"fan-out, {clients} client{'s' * (clients > 1)}"
         if lost:
             name += f" ({100 * lost / lines:.0f}% not journalled)"
+        if base < mine:
+            # It does a part of the same work: losing, it has stopped measuring that part.
+            yield Measure(f"{name}: FLOOR BROKEN", mine, "lines/s", base)
+            continue
         yield Measure(name, mine, "lines/s", base, at_least=least)
