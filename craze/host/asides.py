@@ -93,8 +93,19 @@ class _Running:
     """A side question that waits for its answer."""
 
     def __init__(self) -> None:
-        self.greenlet = gevent.getcurrent()
         self.replied = Event()
+        self._greenlet = gevent.getcurrent()
+        self._over = False
+
+    def over(self) -> None:
+        """The answer is there, or the want of one: no cancel touches its way out."""
+        self._over = True
+
+    def cancel(self) -> None:
+        """End the wait for the answer, once."""
+        if not self._over:
+            self._over = True
+            self._greenlet.kill(Cancelled, block=False)
 
 
 class Asides:
@@ -134,38 +145,45 @@ class Asides:
         running = self._running[key] = _Running()
         notices = _Notices(params["asideId"], outbox)
         try:
-            with gevent.Timeout(self._time) as bound:
-                answer = agent.aside(params["question"], params.get("prior", []), notices.piece)
-            notices.finish()
-            reply(_result(answer))
-        except Cancelled:
-            notices.finish()
-            refuse(Refusal("context", "context canceled"))
-        except gevent.Timeout as passed:
-            if passed is not bound:
-                raise
-            notices.finish()
-            refuse(Refusal("context", "context deadline exceeded"))
-        except Refusal as refusal:
-            notices.finish()
-            refuse(refusal)
+            try:
+                outcome = self._outcome(agent, params, notices)
+            finally:
+                running.over()
+                notices.finish()
+            if isinstance(outcome, Refusal):
+                refuse(outcome)
+            else:
+                reply(outcome)
         finally:
             del self._running[key]
             running.replied.set()
+
+    def _outcome(
+        self, agent: Asker, params: dict[str, Any], notices: _Notices
+    ) -> dict[str, Any] | Refusal:
+        """The result, once the whole answer is there, or why there is none."""
+        try:
+            with gevent.Timeout(self._time) as bound:
+                answer = agent.aside(params["question"], params.get("prior", []), notices.piece)
+        except Cancelled:
+            return Refusal("context", "context canceled")
+        except gevent.Timeout as passed:
+            if passed is not bound:
+                raise
+            return Refusal("context", "context deadline exceeded")
+        except Refusal as refusal:
+            return refusal
+        return documents.build("aside", text=answer.text, model=answer.model, usage=answer.usage)
 
     def cancel(self, connection: Any, aside: str) -> None:
         """Cancel one and wait for its reply to be queued; unknown ones are nobody's."""
         running = self._running.get((connection, aside))
         if running is not None:
-            running.greenlet.kill(Cancelled, block=False)
+            running.cancel()
             running.replied.wait(self._cancel_wait)
 
     def cancel_all(self, connection: Any = None) -> None:
         """Cancel those of one connection, or all of them."""
         for (owner, _), running in list(self._running.items()):
             if connection is None or owner is connection:
-                running.greenlet.kill(Cancelled, block=False)
-
-
-def _result(answer: Answer) -> dict[str, Any]:
-    return documents.build("aside", text=answer.text, model=answer.model, usage=answer.usage)
+                running.cancel()
