@@ -80,7 +80,7 @@ def imports(name: str) -> set[str]:
 
 def package_of(name: str) -> str:
     """`wire` for craze.wire.json; "" for craze itself."""
-    return (name.split(".") + [""])[1]
+    return [*name.split("."), ""][1]
 
 
 def importers(*wanted: str) -> set[str]:
