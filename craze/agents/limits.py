@@ -14,6 +14,7 @@ TERM_WAIT = 2.0
 KILL_WAIT = 5.0  # for the kernel to hand over a killed process
 GROUP_WAIT = 0.5  # for the rest of a killed group to be gone
 GROUP_POLL = 0.010
+SWEEPS = 20  # for what an agent left outside its group, until one finds nothing
 DRAIN_WAIT = 0.5  # for the last output of an agent that has exited
 CLOSED_WAIT = 2.0  # for an agent that closed its stdout to exit too
 POLL = 0.050  # where there is no pidfd

@@ -3,7 +3,8 @@
 It is started through the standard `subprocess`, whatever the program has patched; its exit is
 learned from a pidfd on the loop, or by polling where there is none, and never from SIGCHLD. Once
 the leader is gone the rest of its group is killed, before the leader is reaped, so that the group's
-number cannot be anybody else's: a wrapper (`sh -c`, `npx`) leaves no agent behind.
+number cannot be anybody else's: a wrapper (`sh -c`, `npx`) leaves no agent behind. What the agent
+ran outside its group is known by its mark (`craze.agents.marks`), and killed too.
 
 Only our ends of the pipes are made non-blocking. Nobody shares them, so nobody else's descriptor
 changes.
@@ -22,7 +23,7 @@ import gevent.event
 import gevent.monkey
 
 from craze import greenlets
-from craze.agents import limits
+from craze.agents import limits, marks
 from craze.agents.guard import Guard
 from craze.wire.limits import CHUNK
 
@@ -75,6 +76,7 @@ class Process:
         self._stdin_open = True
         self._stopping: gevent.Greenlet | None = None
         self._gone = gevent.event.Event()  # reaped, its last output perhaps not read yet
+        self._mark = marks.fresh()
         popen = _popen()
         try:
             self._guard = Guard(popen)
@@ -84,7 +86,7 @@ class Process:
             self._child = popen(
                 list(argv),
                 cwd=cwd,
-                env=dict(env),
+                env={**env, marks.NAME: self._mark},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -250,6 +252,7 @@ class Process:
             gevent.sleep(limits.POLL)
         if self._pidfd < 0:
             self._signal_group(signal.SIGKILL)
+        self._sweep()
         self._guard.dismiss(gevent.sleep)
         self._gone.set()
         gevent.joinall(self._threads[1:], timeout=limits.DRAIN_WAIT)
@@ -258,6 +261,13 @@ class Process:
             pipe.close()
         self.exited.set()
         self._on_exit()
+
+    def _sweep(self) -> None:
+        """Kill what the agent ran outside its group, and what that starts meanwhile."""
+        for _ in range(limits.SWEEPS):
+            if not marks.kill(self._mark):
+                break
+            gevent.sleep(limits.GROUP_POLL)
 
     def _reap(self) -> bool:
         """Whether the leader is reaped by now. Where another part of the program waits for every

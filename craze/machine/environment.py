@@ -12,12 +12,14 @@ from .paths import absolute
 READY_FD = "CRAZE_READY_FD"
 HOST_CHILD = "CRAZE_HOST_CHILD"
 HUB_CHILD = "CRAZE_HUB_CHILD"
+AGENT_MARK = "CRAZE_AGENT_MARK"
 
 _DIRECTORIES = ("CRAZE_HOME", "CRAZE_CONFIG")
 _DROPPED = frozenset(
     (
         *(READY_FD, HOST_CHILD, HUB_CHILD),
         *("CRAZE_PROVIDER", "CRAZE_DETACH", "CRAZE_CONTROL_SOCKET", "CRAZE_AGENT_BIN"),
+        AGENT_MARK,  # of an agent that had a hub or host started: they are to outlive it
         *("TMUX", "TMUX_PANE", "STY"),
     )
 )

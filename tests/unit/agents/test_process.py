@@ -89,7 +89,9 @@ def test_its_environment_and_directory_are_the_given_ones(run: Any, tmp_path: Pa
     lines = watched.data.decode().splitlines()
     assert lines[0] == str(tmp_path)
     assert {
-        line for line in lines[1:] if not line.startswith(("_=", "PWD=", "SHLVL=", "OLDPWD="))
+        line
+        for line in lines[1:]
+        if not line.startswith(("_=", "PWD=", "SHLVL=", "OLDPWD=", "CRAZE_AGENT_MARK="))
     } == {
         "ONE=1",
         f"PATH={os.environ['PATH']}",
