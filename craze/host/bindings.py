@@ -57,7 +57,7 @@ class Bindings:
             client = known.client if known else self._earlier.get(resume["token"])
             if client is not None and client != resume["clientId"]:
                 raise Refusal("bad_token", "the resume token does not match that client id")
-            if known is not None and self._resumable(known, now):
+            if known is not None and self._engine.resume_client(known.client):
                 before, known.connection = known.connection, connection
                 return known, True, before
         binding = Binding(self._engine.mint_client(), token, connection)
@@ -74,9 +74,6 @@ class Bindings:
     def holds(self, binding: Binding, connection: Any) -> bool:
         """Whether a command read on `connection` may still run there."""
         return binding.connection is connection and self._by_token.get(binding.token) is binding
-
-    def _resumable(self, binding: Binding, now: int) -> bool:
-        return not self._retired(binding, now) and self._engine.resume_client(binding.client)
 
     def _retired(self, binding: Binding, now: int) -> bool:
         return (

@@ -150,7 +150,7 @@ class Server:
         self._on_started(started)
 
     def _ended(self) -> None:
-        # The log has closed: each attachment has had its reset. What is admitted is still answered.
+        # An attached connection goes on to its reset, and each until what it is owed is written.
         self.asides.cancel_all()
         for connection in list(self.connections):
             connection.finish()

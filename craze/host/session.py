@@ -206,7 +206,6 @@ class Session:
             timer.kill(block=False)
         self._timers.clear()
         self._close("log", self.log.close)
-        self._close("agent", self.agent.close)
         self._told_started.set()
         self.on_ended()
 
