@@ -49,7 +49,7 @@ class Process:
     """A running agent. `on_data(bytes)` gets its stdout in order, from one greenlet, and must not
     wait; `on_exit()` is called once, when it has ended and all its output was handed over.
 
-    `on_spawn(pgid, start_time)` records the group before anything else happens; its failure ends
+    `on_spawn(pgid)` records the group before anything else happens; its failure ends
     the agent. Raises SpawnError.
     """
 
@@ -61,7 +61,7 @@ class Process:
         env: Mapping[str, str],
         on_data: Callable[[bytes], None],
         on_exit: Callable[[], None],
-        on_spawn: Callable[[int, int], None] | None = None,
+        on_spawn: Callable[[int], None] | None = None,
         pidfd: bool = True,
     ) -> None:
         self.returncode: int | None = None  # negative for a signal
@@ -113,7 +113,7 @@ class Process:
         self._watcher = greenlets.spawn(f"agent-exit {self.pid}", self._watch)
         if on_spawn is not None:
             try:
-                on_spawn(self.pid, start_time(self.pid))
+                on_spawn(self.pid)
             except OSError as failure:
                 self._on_exit = lambda: None
                 self._signal(signal.SIGKILL)
@@ -330,15 +330,6 @@ def _popen() -> Any:
     copy = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(copy)
     return copy.Popen
-
-
-def start_time(pid: int) -> int:
-    """When a process began, in clock ticks since the machine's start; 0 where /proc has none."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            return int(stat.read().rpartition(b")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def _open_pidfd(pid: int) -> int:

@@ -20,7 +20,7 @@ ARROWS = {
     "transcript": {"wire", "events"},
     "eventlog": {"wire", "events", "transcript"},
     "engine": {"wire", "events", "transcript", "eventlog"},
-    "agents": {"wire", "events", "transcript", "eventlog", "engine"},
+    "agents": {"wire", "events", "transcript", "eventlog", "engine", "machine"},
     "machine": {"wire"},
     "host": {"wire", "events", "transcript", "eventlog", "engine", "agents", "machine"},
     "client": {"wire", "machine"},

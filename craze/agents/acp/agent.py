@@ -65,7 +65,7 @@ class AcpAgent:
     """Drives the agent that `launch` describes; `post(input)` is the engine's.
 
     `mode`, `model`, `effort` and `fast` are set once the session is open, `load` is the agent's own
-    id of a session to take up again. `on_spawn(pgid, start_time)` records the agent's process group
+    id of a session to take up again. `on_spawn(pgid)` records the agent's process group
     before anything is said to it. `counters` counts what the agent wrote that meant nothing.
     """
 
@@ -80,7 +80,7 @@ class AcpAgent:
         effort: str = "",
         fast: bool | None = None,
         load: str = "",
-        on_spawn: Callable[[int, int], None] | None = None,
+        on_spawn: Callable[[int], None] | None = None,
     ) -> None:
         self.capabilities = launch.provider.capabilities()
         self.counters: Counter[str] = Counter()

@@ -174,7 +174,7 @@ def test_a_program_that_is_not_there(drive: Any) -> None:
 
 
 def test_a_group_that_cannot_be_recorded_fails_the_start(drive: Any) -> None:
-    def full(pgid: int, started: int) -> None:
+    def full(pgid: int) -> None:
         raise OSError(28, "No space left on device")
 
     error = drive("echo", on_spawn=full).failed()
@@ -194,7 +194,7 @@ def test_an_agent_killed_before_it_is_ready(drive: Any) -> None:
 
 def test_an_agent_that_is_gone_before_anything_is_said_to_it(drive: Any) -> None:
     dying = ["/bin/sh", "-c", "echo why >&2; exit 4"]
-    driven = drive("echo", argv=dying, on_spawn=lambda pgid, started: gevent.sleep(0.2))
+    driven = drive("echo", argv=dying, on_spawn=lambda pgid: gevent.sleep(0.2))
     assert driven.failed().message.startswith("acp: agent exited: exit status 4")
 
 

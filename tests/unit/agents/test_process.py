@@ -14,7 +14,7 @@ import gevent.event
 import pytest
 
 from craze.agents import limits
-from craze.agents.process import Process, SpawnError, start_time
+from craze.agents.process import Process, SpawnError
 
 PATIENCE = 20.0
 
@@ -75,11 +75,11 @@ def test_both_ways_and_out(run: Any) -> None:
 
 
 def test_it_leads_a_session_of_its_own(run: Any, tmp_path: Path) -> None:
-    recorded: list[tuple[int, int]] = []
-    watched = run("cat", on_spawn=lambda pgid, started: recorded.append((pgid, started)))
+    recorded: list[int] = []
+    watched = run("cat", on_spawn=recorded.append)
     pid = watched.process.pid
     assert os.getpgid(pid) == os.getsid(pid) == pid
-    assert recorded == [(pid, start_time(pid))]
+    assert recorded == [pid]
     assert recorded[0][1] > 0
 
 
@@ -140,7 +140,7 @@ def test_a_directory_that_is_not_there() -> None:
 
 
 def test_a_group_that_cannot_be_recorded_does_not_run(run: Any, marked: Any) -> None:
-    def fail(pgid: int, started: int) -> None:
+    def fail(pgid: int) -> None:
         raise OSError(28, "disk full")
 
     with pytest.raises(SpawnError, match="disk full"):
