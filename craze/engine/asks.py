@@ -262,7 +262,7 @@ def _permission(body: Body, answer: Answer) -> _Verdict:
             raise _bad("a cancelled permission names no option")
         return _Verdict("cancelled", {}, {"cancel": True})
     for offered in body.get("options", ()):
-        if offered["optionId"] == option:
+        if offered.get("optionId") == option:
             members = {"optionId": option, "label": offered.get("name", "")}
             return _Verdict("answered", members, {"optionId": option})
     raise _bad(f"{quote(option)} is not an option this permission offered")

@@ -66,13 +66,14 @@ class Bindings:
 
     def release(self, binding: Binding, connection: Any, now: int) -> None:
         """`connection` is gone; the id stays resumable until it is retired."""
-        if binding.connection is connection:
+        if self.holds(binding, connection):
             binding.connection = None
             binding.released = now
             self._engine.release_client(binding.client)
 
     def holds(self, binding: Binding, connection: Any) -> bool:
-        """Whether a command read on `connection` may still run there."""
+        """Whether the id is this incarnation's and `connection` has it: a command read there may
+        run."""
         return binding.connection is connection and self._by_token.get(binding.token) is binding
 
     def _retired(self, binding: Binding, now: int) -> bool:

@@ -310,3 +310,12 @@ def test_where_nobody_is_questions_and_plans_are_taken(fresh: Any) -> None:
     assert "answers" not in driver.events[6]["ask"]
     driver.ask()
     assert [ask.kind for ask in driver.engine.asks.open] == ["permission"]
+
+
+def test_an_option_without_an_id_is_never_chosen(session: Any) -> None:
+    nameless = {"name": "Nameless", "kind": "allow_once"}
+    options = [nameless, {"optionId": "allow", "name": "Allow", "kind": "allow_once"}]
+    ask = session.ask(body={"tool": "Shell", "options": options})
+    refused = session.refused("asks.answer", askId=ask, answer={"optionId": "other"})
+    assert refused.reason == "bad_answer"
+    assert session.ok("asks.answer", askId=ask, answer={"optionId": "allow"}) == {}

@@ -16,13 +16,14 @@ class Engine:
         self.minted = 0
         self.receipts: set[str] = set()
         self.retired: set[str] = set()
+        self.released: list[str] = []
 
     def mint_client(self) -> str:
         self.minted += 1
         return f"c-{self.minted}"
 
     def release_client(self, client: str) -> None:
-        """Nothing is kept here."""
+        self.released.append(client)
 
     def resume_client(self, client: str) -> bool:
         return client not in self.retired
@@ -124,3 +125,15 @@ def test_an_earlier_incarnations_token_is_remembered_one_generation(bindings: Bi
         second.hello("C", resume("c-2", "t1"), "t3", 1)
     third = Bindings(Engine(), second)  # type: ignore[arg-type]
     assert not third.hello("D", resume("c-2", "t1"), "t4", 1)[1]
+
+
+def test_an_earlier_incarnations_connection_releases_no_id_of_this_one(bindings: Bindings) -> None:
+    old, _, _ = bindings.hello("conn-1", None, "t1", 0)
+    engine = Engine()
+    later = Bindings(engine, bindings)  # type: ignore[arg-type]
+    new, _, _ = later.hello("conn-2", None, "t2", 0)
+    assert old.client == new.client == "c-1"
+    later.release(old, "conn-1", 0)
+    assert engine.released == []
+    later.release(new, "conn-2", 0)
+    assert engine.released == ["c-1"]
