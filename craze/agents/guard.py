@@ -15,6 +15,7 @@ from typing import Any
 # What the agent runs outside its group is found by descent, while there is one to descend from.
 _SCRIPT = r"""
 read -r group || exit 0
+case $group in '' | 0* | 1 | *[!0-9]*) exit 0 ;; esac
 read -r word && exit 0
 below=$(cat /proc/[0-9]*/stat | awk -v top="$group" '
     { pid = $1; sub(/^.*\) . /, ""); parent[pid] = $1 }

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from craze.agents.guard import Guard
 
 _HOST = """
@@ -81,6 +83,20 @@ def test_a_guard_that_was_told_of_no_group_just_ends() -> None:
     guard = Guard()
     guard.dismiss()
     assert not _alive(guard.pid)
+
+
+@pytest.mark.parametrize("word", [b"done\n", b"\n", b"0\n", b"1\n", b"-1\n", b"12x\n", b"012\n"])
+def test_a_guard_kills_nothing_that_is_no_group(word: bytes) -> None:
+    bystander = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        guard = Guard()
+        guard._say(word)
+        guard._child.stdin.close()
+        assert guard._child.wait(5) == 0
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
 
 
 def test_a_guard_that_was_killed_fails_nobody() -> None:
