@@ -169,7 +169,6 @@ class Connection:
         self.attachment = attachment
         if self.server.session.facts.capabilities.get("presence"):
             self._teller = Teller(self._tell_presence, self.server.pace)
-        self.server.presence_changed()
         return attachment
 
     def owe_ready(self, attachment: Attachment) -> None:

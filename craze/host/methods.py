@@ -89,6 +89,7 @@ def session_attach(connection: Connection, request: bytes, params: Params) -> No
     attachment = connection.begin_attachment()
     try:
         _refuse_while_closing(server)
+        server.presence_changed()
         if params.get("when", "ready") == "ready":
             _wait_ready(session)
         budget = params.get("budget", {})

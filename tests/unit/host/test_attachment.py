@@ -73,6 +73,19 @@ def test_an_attach_whose_reply_is_too_large_attaches_nothing(
     assert client.read()["method"] == "synchronized"
 
 
+def test_a_refused_attach_is_not_told_as_one_more_client(host: Host) -> None:
+    hosted = host(presence=True)
+    hosted.server.pace = hosted.clock
+    attached, other = hosted.client(), hosted.client()
+    attached.call("session.attach", sessionId=SESSION)
+    assert [attached.read()["method"] for _ in range(2)] == ["synchronized", "presence"]
+    hosted.clock.advance(1_000_000_000)
+    hosted.server.fenced = True
+    assert other.call("session.attach", sessionId=SESSION)["reason"] == "closing"
+    number = attached.send("session.state", sessionId=SESSION)
+    assert attached.read()["id"] == number
+
+
 class Stuck:
     """A journal whose file part of a replay does not come before `released`."""
 
