@@ -63,17 +63,12 @@ class Server:
         self._on_started = on_started
         self._on_ended = on_ended
         self._listener = listener
-        self._bindings: Bindings | None = None
+        self.bindings = Bindings(session.engine)
         self._serve(session)
         self._acceptor = greenlets.spawn("accept", self._accept)
 
     def __repr__(self) -> str:
         return f"<Server {self.host_id} {self.session} {len(self.connections)} connections>"
-
-    @property
-    def bindings(self) -> Bindings:
-        assert self._bindings is not None
-        return self._bindings
 
     @property
     def attached(self) -> int:
@@ -115,6 +110,7 @@ class Server:
 
     def replace(self, session: Session) -> None:
         """Serve another session: every connection ends, with `session_replaced` where attached."""
+        self.bindings = Bindings(session.engine, self.bindings)
         self._serve(session)
         for connection in list(self.connections):
             connection.terminate()
@@ -139,7 +135,6 @@ class Server:
 
     def _serve(self, session: Session) -> None:
         self.session = session
-        self._bindings = Bindings(session.engine, self._bindings)
         session.on_started = self._started
         session.on_ended = self._ended
 
