@@ -188,11 +188,8 @@ class EventLog:
     def _hand_round(self, record: Record) -> None:
         # Every subscription has the record before the first wake: what a wake sets off may commit
         # the next one.
-        behind: list[Subscription] = []
-        for subscription in self._subscriptions:
-            if subscription.pass_on(record):
-                continue
-            behind.append(subscription)
+        behind = [one for one in self._subscriptions if not one.pass_on(record)]
+        for subscription in behind:
             if not subscription.offer(record):
                 self._leave(subscription)
                 self._note("subscriber_dropped", record, {"bytes": record.size})

@@ -120,14 +120,15 @@ class Writer:
         last = self.written
         sync = False
         for entry in batch:
-            last = entry.seq or last
-            if isinstance(entry, Record):
+            if type(entry) is Record:
                 parts.append(lines.event(entry))
+                last = entry.seq
             elif isinstance(entry, Note):
                 parts.append(entry.line)
                 sync = sync or entry.sync
-            else:
+            elif isinstance(entry, lines.Gap):
                 parts.append(entry.line())
+                last = entry.seq or last
         text = b"".join(parts)
         rest = memoryview(text)
         while rest:

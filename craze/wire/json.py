@@ -61,7 +61,7 @@ def dumps(value: Any) -> bytes:
         return _SURROGATE.sub(r"\\ufffd", text).encode()
 
 
-# encode_html_chars, escape_forward_slashes, sort_keys, indent, allow_nan. By position, because their
+# encode_html_chars, escape_forward_slashes, sort_keys, indent, allow_nan: by position, since their
 # names cost as much as the encoding of an event.
 _OPTIONS: Final = (False, False, False, 0, False)
 
