@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
         if given.get("help"):
             from .manual import PAGE, render
 
-            os.write(1, render(PAGE).encode())
+            failures.show(NAME, render(PAGE))
             return 0
         if "no-start" in given:
             raise Failure("--no-start needs --hub")

@@ -115,6 +115,12 @@ def main(arguments: list[str]) -> int:
     try:
         _check_command(arguments)
         code = app(arguments, prog_name="craze", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as failure:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter tries again as it ends
+        failures.report(failures.unwritten("craze", failure).line)
+        return failures.RUNTIME
     except Failure as failure:
         failures.report(failure.line)
         return failure.code

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Mapping
 
+from craze.machine.errors import reason
+
 RUNTIME = 1
 USAGE = 2
 
@@ -42,13 +44,23 @@ def no_arguments(path: str) -> Failure:
     return Failure(f"{path}: takes no arguments; see {path} --help", USAGE)
 
 
-def report(line: str) -> None:
-    """Write one line to stderr, whatever it is made of and whether or not anyone reads it."""
-    from craze.wire.plain import plain_line
-
-    data = plain_line(line).encode("utf-8", "replace") + b"\n"
+def show(path: str, text: str) -> None:
+    """Write the text that the command `path` was asked for to stdout. Raises Failure."""
+    data = text.encode()
     try:
         while data:
-            data = data[os.write(2, data) :]
-    except OSError:
-        return
+            data = data[os.write(1, data) :]
+    except OSError as failure:
+        raise unwritten(path, failure) from None
+
+
+def unwritten(path: str, failure: OSError) -> Failure:
+    """The end of a command whose stdout takes nothing."""
+    return Failure(f"{path}: write stdout: {reason(failure)}")
+
+
+def report(line: str) -> None:
+    """Write one line to stderr, whatever it is made of and whether or not anyone reads it."""
+    from craze.machine.stderr import say  # its patterns cost a bridge that does not fail too much
+
+    say(line)

@@ -14,6 +14,7 @@ from craze.machine.errors import MachineError
 from craze.machine.ids import is_host_id, is_token
 from craze.machine.index import Load
 from craze.machine.paths import Paths, absolute, current_directory
+from craze.wire.titles import normalize
 from craze.wire.words import quote
 
 from . import failures
@@ -68,7 +69,7 @@ def main(arguments: list[str]) -> int:
         if given.get("help"):
             from .serve_manual import PAGE, render
 
-            os.write(1, render(PAGE).encode())
+            failures.show(NAME, render(PAGE))
             return 0
         options = settle(given, os.environ, current_directory())
     except (Failure, MachineError) as failure:
@@ -99,14 +100,15 @@ def settle(given: Given, environ: Mapping[str, str], cwd: str) -> Options:
     failures.refuse_config(environ)
     paths = Paths.of(environ, cwd)
     settings = config.load(paths, environ)
-    load = _load(_text(given, "load"), settings) if "load" in given else None
-    loads = load is not None or bool(given.get("continue"))
-    provider, warning = _provider(given, settings, environ)
+    # First: a file that cannot be read turns it off, and defines no provider either.
     if not settings.control_socket.on:
         raise _usage(
             f"the control socket is off ({settings.control_socket.why}),"
             f" and a headless host is reachable only through it"
         )
+    load = _load(_text(given, "load"), settings) if "load" in given else None
+    loads = load is not None or bool(given.get("continue"))
+    provider, warning = _provider(given, settings, environ)
     named = _text(given, "workspace")
     workspace = absolute(named, environ, cwd) if named.strip() else cwd
     if not os.path.isdir(workspace) and load is None:
@@ -127,7 +129,7 @@ def settle(given: Given, environ: Mapping[str, str], cwd: str) -> Options:
         "mode": "ask" if given.get("ask") else "plan" if given.get("plan") else "",
         "newest": bool(given.get("continue")),
         "load": load,
-        "title": _text(given, "title"),
+        "title": normalize(_text(given, "title")),
         "unattended": bool(given.get("unattended")),
         "log": _log(given, paths, environ, cwd),
         "host_id": _text(given, "host-id"),
@@ -167,6 +169,8 @@ def _check_values(given: Given) -> None:
     for name, holds, wrong in rules:
         if name in given and not holds(_text(given, name)):
             raise _usage(f"--{name} {quote(_text(given, name))} {wrong}")
+    if _text(given, "title").strip() and not normalize(_text(given, "title")):
+        raise _usage("--title needs a character that shows")
     if ("request-id" in given) != ("request-hash" in given):
         raise _usage("--request-id and --request-hash go together")
 

@@ -73,13 +73,19 @@ class Indexing:
         while (asked := self._writes.get()) is not None:
             title, source, now, done = asked
             named = (provider, self._provider_session, workspace, session, now)
-            try:
-                pool.apply(self._index.record, named, {"title": title, "source": source})
-            except MachineError as failure:
-                if done is None:
+            failure = pool.apply(self._record, named, {"title": title, "source": source})
+            if done is None:
+                if failure is not None:
                     self._failed(str(failure))
-                else:
-                    done.set_exception(failure)
+            elif failure is not None:
+                done.set_exception(failure)
             else:
-                if done is not None:
-                    done.set(None)
+                done.set(None)
+
+    def _record(self, *about: Any, **title: Any) -> MachineError | None:
+        """Write a row; why it could not be, for a pool reports what is raised on its thread."""
+        try:
+            self._index.record(*about, **title)
+        except MachineError as failure:
+            return failure
+        return None

@@ -8,7 +8,6 @@ ends. On the way out nothing of it stays: no entry, no socket, no agent, no clai
 import os
 import platform
 import signal
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,15 +27,17 @@ from craze.host.indexing import Indexing
 from craze.host.options import Options
 from craze.host.server import Server
 from craze.host.session import Facts, Session
-from craze.machine import claims, config, index, logs, pgids, registry, trees
+from craze.machine import claims, config, index, logs, pgids, registry, stderr, trees
 from craze.machine.errors import MachineError, reason
 from craze.machine.ids import host_id as new_host_id
 from craze.machine.ids import session_id as new_session_id
 from craze.machine.ready import ReadyPipe
 from craze.wire.times import format_time
+from craze.wire.titles import normalize
 
 NAME = "craze serve"
 TICK = 1.0
+RELIST = 10.0  # after a registry entry could not be written: a full disk may be emptied
 DRAIN = 5.0  # for the connections to take what they are owed, once the session is over
 
 # What a host serves for every session, besides what its agent can do.
@@ -88,13 +89,15 @@ class _Host:
         self._config = options.config
         self._id = options.host_id or new_host_id()
         self._log = self._open_log()
+        # A greenlet that nobody answers for: what it held must not reach a log.
+        gevent.get_hub().print_exception = self._unowned
         self._stopped = Event()
         self._cause = ""
 
     def run(self) -> int:
         self._watch_signals()
         for warning in self._options.warnings:
-            self._log(warning.removeprefix("craze: "))
+            self._warn(warning)
         trees.cache(self._paths, self._paths.host_logs)
         logs.sweep(self._paths, self._clock)
         started_at = self._clock.now()
@@ -192,7 +195,7 @@ class _Host:
         }
         journal = None
         if self._config.journal.on:
-            journal = Journal(self._paths.journals, header, self._clock, notice=self._log)
+            journal = Journal(self._paths.journals, header, self._clock, notice=self._warn)
         facts = Facts(
             session_id,
             workspace,
@@ -254,7 +257,7 @@ class _Host:
                 effort=options.effort,
                 fast=options.fast,
                 load=load,
-                on_spawn=lambda group, _: pgids.record(self._paths.pgids(self._id), group),
+                on_spawn=lambda group: pgids.record(self._paths.pgids(self._id), group),
             )
 
         return make, program
@@ -295,7 +298,9 @@ class _Host:
         greenlets.spawn("listed", self._list_ready, session.engine.provider_session)
 
     def _list_ready(self, provider_session: str) -> None:
-        self._listing.update(providerSessionId=provider_session, ready=True)
+        while not self._mark(providerSessionId=provider_session, ready=True):
+            if self._stopped.wait(RELIST):
+                return
         if self._options.load is None and not self._options.newest:
             try:
                 config.save_provider(self._paths, self._session.facts.provider, sleep=gevent.sleep)
@@ -372,10 +377,16 @@ class _Host:
         _remove(self._paths.pgids(self._id))
 
     def _mark_stopping(self) -> None:
+        self._mark(stopping=True)
+
+    def _mark(self, **members: Any) -> bool:
+        """Whether the registry entry says so now."""
         try:
-            self._listing.update(stopping=True)
+            self._listing.update(**members)
         except OSError as failure:
             self._log(f"the registry entry could not be marked: {reason(failure)}")
+            return False
+        return True
 
     # ---- what is said ----
 
@@ -383,18 +394,24 @@ class _Host:
         """Where lines go: the log file when there is one, stderr for a host started by hand."""
         path = self._options.log
         if not path and self._options.ready is None:
-            from craze.wire.plain import plain_line
-
-            return lambda line: print(f"{NAME}: {plain_line(line)}", file=sys.stderr, flush=True)
+            return lambda line: stderr.say(f"{NAME}: {line}")
         trees.cache(self._paths, self._paths.host_logs)
         log = logs.LogFile(path or self._paths.host_log(self._id), NAME, self._clock)
         return log.write
 
+    def _warn(self, warning: str) -> None:
+        self._log(warning.removeprefix("craze: "))
+
+    def _unowned(self, context: object, kind: type, failure: BaseException, _: object) -> None:
+        self._report(getattr(context, "name", "loop"), failure)
+
     def _report(self, where: str, failure: BaseException) -> None:
-        # A traceback's frames say where; the words of a failure may hold a client's text.
+        # A traceback's frames say where; the words of a failure may hold a client's text, but for
+        # the system's own.
         frames = traceback.extract_tb(failure.__traceback__)
         at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-        self._log(f"{where}: {type(failure).__name__}{at}")
+        words = f": {failure.strerror}" if isinstance(failure, OSError) and failure.strerror else ""
+        self._log(f"{where}: {type(failure).__name__}{at}{words}")
 
     def _index_failed(self, error: str) -> None:
         self._session.post(port.TitleWritten(None, error))
@@ -440,7 +457,7 @@ class Unstartable:
 
 def _pinned(row: index.Row | None) -> str:
     """The title that a user gave a saved session."""
-    return str(row.get("title", "")) if row and row.get("pinned") else ""
+    return normalize(str(row.get("title", ""))) if row and row.get("pinned") else ""
 
 
 def _remove(path: str) -> None:

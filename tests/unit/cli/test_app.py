@@ -166,3 +166,16 @@ def test_a_closed_descriptor_is_never_somebody_elses() -> None:
     finally:
         os.close(reading)
         os.close(writing)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="as Linux tells it")
+@pytest.mark.parametrize("line", ["version", "--help", "serve --help", "bridge --help"])
+def test_a_stdout_that_takes_nothing_is_one_line_and_exit_1(
+    environ: dict[str, str], line: str
+) -> None:
+    command = [sys.executable, "-m", "craze", *line.split()]
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(command, env=environ, stdout=full, stderr=subprocess.PIPE)
+    path = "craze" if line in ("version", "--help") else f"craze {line.split()[0]}"
+    assert ended.stderr.decode() == f"{path}: write stdout: no space left on device\n"
+    assert ended.returncode == 1

@@ -44,6 +44,7 @@ def settled(environ: dict[str, str], *arguments: str) -> Options:
         ("--load=a/b", '--load "a/b" is neither a craze session id nor <provider>:<session id>'),
         ("--load=:x", '--load ":x" is neither a craze session id nor <provider>:<session id>'),
         ("--load=..", '--load ".." is neither a craze session id nor <provider>:<session id>'),
+        ("--title=\x1b]0;x\x07", "--title needs a character that shows"),
         ("x", "takes no arguments; see craze serve --help"),
         ("--nope", "unknown or malformed flag; see craze serve --help"),
         ("--model", "unknown or malformed flag; see craze serve --help"),
@@ -53,6 +54,25 @@ def settled(environ: dict[str, str], *arguments: str) -> Options:
 )
 def test_usage_errors_exit_2(run: Run, line: str, text: str) -> None:
     assert run(serve.main, *line.split()) == (2, "", f"craze serve: {text}\n")
+
+
+def test_a_configuration_that_cannot_be_read_is_told_rather_than_what_it_would_define(
+    run: Run, environ: dict[str, str]
+) -> None:
+    path = f"{environ['HOME']}/.craze/config.toml"
+    os.mkdir(os.path.dirname(path))
+    for garbage in (
+        b"[[[",
+        b"\xff\xfe",
+        b"x=" + b"[" * 100_000,
+        b"a" * (2 << 20),
+        b"x=" + b"9" * 6000,
+    ):
+        with open(path, "wb") as file:
+            file.write(garbage)
+        code, out, err = run(serve.main, "--provider=mine")
+        assert (code, out) == (2, "")
+        assert err.startswith(f"craze serve: the control socket is off ({path}: ")
 
 
 def test_an_unknown_provider(run: Run, environ: dict[str, str]) -> None:
@@ -191,6 +211,8 @@ def test_every_flag(environ: dict[str, str]) -> None:
         ("--load=c-1", "provider", ""),
         ("-c", "provider", ""),
         ("--workspace=~", "workspace", "{HOME}"),
+        ("--title=\x1b[1mé", "title", "é"),
+        ("--title=", "title", ""),
     ],
 )
 def test_single_flags(environ: dict[str, str], line: str, field: str, value: object) -> None:
