@@ -52,7 +52,8 @@ def _set_title() -> None:
         os.environ["SPT_NOENV"] = "1"
     from setproctitle import setproctitle, setthreadtitle
 
-    setproctitle(" ".join(sys.argv))
+    # An argument may be any bytes; a title is UTF-8.
+    setproctitle(os.fsencode(" ".join(sys.argv)).decode("utf-8", "replace"))
     setthreadtitle("craze")  # what `ps -e` and `killall` know it by
     if ours:
         del os.environ["SPT_NOENV"]  # no child's affair
