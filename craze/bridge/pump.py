@@ -4,12 +4,13 @@ Stdin and stdout may be anything, and one description shared with other programs
 them: so their flags are never touched, and nothing done on them may block the other direction.
 """
 
+import contextlib
 import os
 import select
 import socket as names
 import stat
 from _thread import start_new_thread
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import gevent
 from gevent import socket
@@ -46,7 +47,11 @@ def pump(sock: socket.socket) -> None:
 
 
 def _outward(sock: socket.socket, ended: AsyncResult) -> None:
-    write = _writer()
+    with _writer() as write:
+        _copy(sock, write, ended)
+
+
+def _copy(sock: socket.socket, write: Callable[[memoryview], int], ended: AsyncResult) -> None:
     while True:
         try:
             data = sock.recv(CHUNK)
@@ -94,15 +99,17 @@ def _read() -> bytes:
             continue  # somebody else made it so, or was quicker
 
 
-def _writer() -> Callable[[memoryview], int]:
+@contextlib.contextmanager
+def _writer() -> Iterator[Callable[[memoryview], int]]:
     """How stdout is written to without blocking: takes a part, waiting until that is possible."""
     mode = os.fstat(STDOUT).st_mode
     if stat.S_ISSOCK(mode):
-        out = names.socket(fileno=os.dup(STDOUT))
-        return lambda view: _retried(lambda: out.send(view, names.MSG_DONTWAIT))
-    if stat.S_ISFIFO(mode):
-        return _write_pipe
-    return lambda view: _retried(lambda: _write_elsewhere(view))
+        with names.socket(fileno=os.dup(STDOUT)) as out:
+            yield lambda view: _retried(lambda: out.send(view, names.MSG_DONTWAIT))
+    elif stat.S_ISFIFO(mode):
+        yield _write_pipe
+    else:
+        yield lambda view: _retried(lambda: _write_elsewhere(view))
 
 
 def _write_pipe(view: memoryview) -> int:
