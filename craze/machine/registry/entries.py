@@ -1,6 +1,7 @@
 """A host's registry entry and its file (protocol tables 17.1)."""
 
 import json
+import os
 from typing import Any, NamedTuple
 
 from craze.machine import files
@@ -61,6 +62,7 @@ def decode(data: bytes, host_id: str) -> Entry:
         if type(members[name]) is not kind:
             raise ValueError(f"{name} is no {kind.__name__}")
         known[name] = members[name]
+    os.fsencode(known.get("socket", ""))  # half a surrogate pair names no file
     if known.get("hostId") != host_id:
         raise ValueError("its hostId is another host's")
     try:

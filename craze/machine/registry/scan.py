@@ -34,21 +34,24 @@ def scan(paths: Paths) -> Scan:
         names = sorted(os.listdir(paths.hosts))
     except OSError as failure:
         raise MachineError(f"{paths.hosts}: {reason(failure)}") from None
+    unfinished: dict[str, list[str]] = {}
+    for name in names:
+        unfinished.setdefault(name[: name.rfind(".") + 1], []).append(name)
     for name in names:
         host_id, extension = os.path.splitext(name)
         if extension == ".json" and is_host_id(host_id):
-            _look(paths, host_id, found, names)
+            _look(paths, host_id, found, unfinished)
     return found
 
 
-def _look(paths: Paths, host_id: str, found: Scan, names: list[str]) -> None:
+def _look(paths: Paths, host_id: str, found: Scan, unfinished: dict[str, list[str]]) -> None:
     try:
         held = locks.probe(paths.host_lock(host_id))
     except OSError:
         found.unreadable.append(host_id)  # whether it lives cannot be known
         return
     if isinstance(held, locks.Lock):
-        _clear(paths, host_id, held, names)
+        _clear(paths, host_id, held, unfinished)
     elif held:
         try:
             found.entries.append(read(paths, host_id))
@@ -58,15 +61,17 @@ def _look(paths: Paths, host_id: str, found: Scan, names: list[str]) -> None:
             found.unreadable.append(host_id)
 
 
-def _clear(paths: Paths, host_id: str, lock: locks.Lock, names: list[str]) -> None:
-    """Remove what a dead host left in the registry, its lock last and while it is held."""
+def _clear(paths: Paths, host_id: str, lock: locks.Lock, unfinished: dict[str, list[str]]) -> None:
+    """Remove what a dead host left in the registry, its lock last and while it is held.
+
+    `unfinished` are the directory's names by all but their last part: a temporary file's is the
+    same for every one of its entry.
+    """
     entry = paths.entry(host_id)
-    leftovers = files.temporaries(entry)
     try:
         files.remove(entry)
-        for name in names:
-            if name.startswith(leftovers):
-                files.remove(os.path.join(paths.hosts, name))
+        for name in unfinished.get(files.temporaries(entry), ()):
+            files.remove(os.path.join(paths.hosts, name))
         lock.release(unlink=True)
     except OSError:
         lock.release()  # the next look tries again

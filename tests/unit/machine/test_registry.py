@@ -94,6 +94,7 @@ def test_unknown_members_are_ignored_and_absent_ones_empty() -> None:
         json.dumps(GOOD | {"pid": "1"}).encode(),
         json.dumps(GOOD | {"pid": True}).encode(),
         json.dumps(GOOD | {"ready": 1}).encode(),
+        json.dumps(GOOD | {"socket": "/\ud800"}).encode(),
         json.dumps({key: GOOD[key] for key in ("protocol", "hostId", "pid")}).encode(),
         b'{"pid":' + b"9" * 5000 + b"}",
     ],
@@ -170,6 +171,33 @@ def test_a_dead_host_is_cleared_away_but_its_socket_is_not_touched(
     assert registry.scan(paths) == ([], [])
     assert os.listdir(paths.hosts) == [".ffffffffffff.json.12"]
     assert os.path.exists(socket)
+
+
+def test_a_look_does_not_take_longer_with_the_square_of_the_dead(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed(paths).unbind()
+    looked = 0
+
+    class Counted(str):
+        __slots__ = ()
+
+        def startswith(self, *args: Any) -> bool:
+            nonlocal looked
+            looked += 1
+            return super().startswith(*args)
+
+    for number in range(50):
+        host = f"{number:012x}"
+        Path(paths.entry(host)).touch()
+        Path(paths.host_lock(host)).touch()
+        Path(paths.hosts, f".{host}.json.7").touch()
+    names = [Counted(name) for name in os.listdir(paths.hosts)]
+    monkeypatch.setattr(os, "listdir", lambda _: names)
+    assert registry.scan(paths) == ([], [])
+    monkeypatch.undo()
+    assert looked <= len(names)
+    assert os.listdir(paths.hosts) == []
 
 
 @pytest.mark.parametrize("pid", [1, os.getpid(), os.getppid()])
