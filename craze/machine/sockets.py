@@ -14,7 +14,7 @@ from gevent import socket
 from . import peer
 from .runtime import check_length
 
-_BACKLOG = 128
+_BACKLOG = 4096  # the kernel cuts it to what it allows; some peers take a full one for a dead host
 _REDIAL = 0.010
 
 
