@@ -380,7 +380,6 @@ class Engine:
         self.asks.end_all("closing", "close")
         self._settings.close()
         self._commands.close()
-        self._note("closing", {})
         self._stage.do(port.CloseAgent())
         self._stage.do(port.Ended())
 

@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from craze.wire.limits import INDEX_ROWS
 from craze.wire.times import format_time, parse_time
 
 from . import files, locks, trees
 from .errors import MachineError, reason
 from .paths import Paths, lock_beside
 
-ROWS = 500
 _BYTES = 64 * 1024 * 1024
 LOCK_PATIENCE = 2.0
 
@@ -218,7 +218,7 @@ def _finite(text: str) -> float:
 
 
 def _encode(rows: list[Row]) -> bytes:
-    while len(rows) > ROWS:
+    while len(rows) > INDEX_ROWS:
         rows.remove(min(rows, key=_updated))
     return b"".join(
         json.dumps(row, sort_keys=True, separators=(",", ":")).encode() + b"\n" for row in rows

@@ -11,10 +11,11 @@ import stat
 from collections.abc import MutableMapping
 from typing import Any
 
+from craze.wire.limits import READY_LINE
+
 from . import environment
 from .ids import is_host_id, is_token
 
-LINE_BYTES = 64 * 1024
 _PID_MAX = 2**31 - 1
 
 
@@ -73,7 +74,7 @@ class ReadyPipe:
     def _say(self, line: dict[str, Any]) -> bool:
         if self._fd < 0:
             return True
-        data = json.dumps(line, separators=(",", ":")).encode()[: LINE_BYTES - 1] + b"\n"
+        data = json.dumps(line, separators=(",", ":")).encode()[: READY_LINE - 1] + b"\n"
         try:
             with contextlib.closing(self):
                 # An empty pipe takes PIPE_BUF at once, and nothing longer is ever said in practice.
