@@ -1111,8 +1111,8 @@ def test_b64_long_lines(drive: Any, edge: int) -> None:
 def test_b64_a_line_past_the_limit_is_dropped_alone(drive: Any) -> None:
     edge = 16 * 1024 * 1024
     driven = drive("bad-huge").start()
-    driven.turn(f"{edge} {edge + 1}")
-    assert len(driven.events("text")) == 2
+    driven.turn(f"{edge - 1} {edge} {edge + 1}")
+    assert len(driven.events("text")) == 3
     assert driven.agent.counters["too_long"] == 1
 
 

@@ -211,6 +211,22 @@ def test_b20_wrapper_agent_leaves_no_process(
     assert left == []
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="as /proc tells it")
+@pytest.mark.parametrize("line", ["wait", "trap '' TERM; wait; wait; sleep 60", "cat"])
+def test_b20_what_runs_outside_the_group_is_ended_too(
+    run: Any, mocker: Any, marked: Any, line: str
+) -> None:
+    mocker.patch.object(limits, "EOF_WAIT", 0.1)
+    mocker.patch.object(limits, "TERM_WAIT", 0.1)
+    word = f"apart-{os.getpid()}-{abs(hash(line))}"
+    apart = "setsid sh -c 'setsid sleep 60 & echo up; wait' &"
+    watched = run(*sh(f"{apart} {line}"), env={"MARK": word, "PATH": os.environ["PATH"]})
+    watched.until(lambda: watched.data)
+    watched.until(lambda: len(marked(word)) >= 3)
+    watched.process.stop()
+    watched.until(lambda: marked(word) == [])
+
+
 def test_b20_the_fake_agent_behind_a_wrapper(drive: Any, marked: Any, mocker: Any) -> None:
     mocker.patch.object(limits, "EOF_WAIT", 0.1)
     mocker.patch.object(limits, "TERM_WAIT", 0.1)
