@@ -31,7 +31,7 @@ FLAGS = (
     Flag("fast", help="Start in fast mode."),
     Flag("no-fast", help="Start with fast mode off."),
     Flag("agent-bin", "P", "The agent's program, in place of the one that is configured or found."),
-    Flag("plugin-dir", "D", "A directory of plugins for the agent."),
+    Flag("plugin-dir", "D", hidden=True),
     Flag("force", help="Grant the agent what it asks permission for (the default)."),
     Flag("no-force", help="Ask about what the agent asks permission for."),
     Flag("ask", help="Start in the agent's ask mode."),
@@ -96,6 +96,8 @@ def settle(given: Given, environ: Mapping[str, str], cwd: str) -> Options:
     for one, other in _EXCLUSIVE:
         if given.get(one, False) is not False and given.get(other, False) is not False:
             raise _usage(f"--{one} and --{other} are mutually exclusive")
+    if "plugin-dir" in given:
+        raise _usage("--plugin-dir is not served by this version: agents find their own plugins")
     _check_values(given)
     failures.refuse_config(environ)
     paths = Paths.of(environ, cwd)
@@ -124,7 +126,6 @@ def settle(given: Given, environ: Mapping[str, str], cwd: str) -> Options:
         "effort": _text(given, "effort"),
         "fast": True if given.get("fast") else False if given.get("no-fast") else None,
         "agent_bin": _text(given, "agent-bin"),
-        "plugin_dir": _text(given, "plugin-dir"),
         "force": not given.get("no-force", False) and given.get("force", True) is True,
         "mode": "ask" if given.get("ask") else "plan" if given.get("plan") else "",
         "newest": bool(given.get("continue")),

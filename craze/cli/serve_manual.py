@@ -31,8 +31,8 @@ PAGE = Page(
             """
             ~/.craze/config.toml holds the settings: provider, host_idle_exit, [agents], and
             [providers.NAME] for any other agent that speaks the Agent Client Protocol.
-            ~/.craze/sessions.jsonl lists what can be loaded. ~/.cache/craze/host-logs/ keeps a log
-            for each host.
+            ~/.craze/sessions.jsonl lists what can be loaded. A host started in the background logs
+            to ~/.cache/craze/host-logs/, one started by hand to stderr.
             """,
         ),
         (

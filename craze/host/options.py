@@ -21,7 +21,6 @@ class Options(NamedTuple):
     effort: str = ""
     fast: bool | None = None
     agent_bin: str = ""
-    plugin_dir: str = ""
     force: bool = True  # the permission mode bypass
     mode: str = ""  # "", ask or plan
     newest: bool = False  # load the workspace's newest saved session

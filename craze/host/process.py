@@ -19,6 +19,7 @@ import craze
 from craze import greenlets
 from craze.agents import providers
 from craze.agents.acp import AcpAgent
+from craze.agents.unstartable import Unstartable
 from craze.clock import Clock
 from craze.engine import port
 from craze.eventlog.journal import Journal
@@ -302,8 +303,9 @@ class _Host:
             if self._stopped.wait(RELIST):
                 return
         if self._options.load is None and not self._options.newest:
+            save = (self._paths, self._session.facts.provider)
             try:
-                config.save_provider(self._paths, self._session.facts.provider, sleep=gevent.sleep)
+                gevent.get_hub().threadpool.apply(config.save_provider, save)
             except MachineError as failure:
                 self._log(str(failure))
 
@@ -354,8 +356,8 @@ class _Host:
         """Bring about the end; the first cause counts."""
         if not self._cause:
             self._cause = cause
-            self._log(f"stopping: {cause}")
             self._stopped.set()
+            self._log(f"stopping: {cause}")
 
     def _failed(self, failure: BaseException) -> None:
         self._report("watch", failure)
@@ -415,44 +417,6 @@ class _Host:
 
     def _index_failed(self, error: str) -> None:
         self._session.post(port.TitleWritten(None, error))
-
-
-class Unstartable:
-    """An agent that cannot be started: its start fails with the words given."""
-
-    def __init__(
-        self,
-        post: Callable[[Any], None],
-        words: str,
-        capabilities: dict[str, bool] | None = None,
-    ) -> None:
-        self.capabilities = capabilities or {}
-        self._post = post
-        self._words = words
-
-    def start(self) -> None:
-        self._post(port.StartFailed(port.AgentError(self._words)))
-
-    def prompt(self, turn: str, text: str) -> None:
-        """Never asked of it: no turn starts in a session that did not."""
-
-    def cancel(self, token: int) -> None:
-        self._post(port.CancelReturned(token))
-
-    def interject(self, token: int, text: str) -> None:
-        self._post(port.InterjectReturned(token, refused="not_in_turn"))
-
-    def set(self, token: int, kind: str, option: str, value: str) -> None:
-        self._post(port.SettingReturned(token, refused="option_gone"))
-
-    def cancel_subagent(self, token: int, agent: str) -> None:
-        self._post(port.SubagentCancelReturned(token, refused="unknown_subagent"))
-
-    def answer(self, key: Any, ending: dict[str, Any]) -> None:
-        """Nothing was asked."""
-
-    def close(self) -> None:
-        """Nothing runs."""
 
 
 def _pinned(row: index.Row | None) -> str:

@@ -31,6 +31,10 @@ def settled(environ: dict[str, str], *arguments: str) -> Options:
         ("--fast --no-fast", "--fast and --no-fast are mutually exclusive"),
         ("--force --no-force", "--force and --no-force are mutually exclusive"),
         ("--ask --plan", "--ask and --plan are mutually exclusive"),
+        (
+            "--plugin-dir=/p",
+            "--plugin-dir is not served by this version: agents find their own plugins",
+        ),
         ("--host-id=x", '--host-id "x" is not twelve lowercase hex digits'),
         ("--host-id=", '--host-id "" is not twelve lowercase hex digits'),
         ("--host-id=0123456789AB", '--host-id "0123456789AB" is not twelve lowercase hex digits'),
@@ -175,7 +179,7 @@ def test_no_flags(environ: dict[str, str]) -> None:
     assert options.paths.home == environ["HOME"]
     assert options.config.idle_exit == 3600
     assert options[2:] == (
-        (), "/", False, "cursor", "", "", None, "", "", True, "", False, None, "", False, "", "",
+        (), "/", False, "cursor", "", "", None, "", True, "", False, None, "", False, "", "",
         True, "", "", None, None,
     )  # fmt: skip
 
@@ -184,13 +188,13 @@ def test_every_flag(environ: dict[str, str]) -> None:
     options = settled(
         environ,
         *("--workspace=tmp/../tmp", "--provider=gx", "--model=m", "--effort=high", "--no-fast"),
-        *("--agent-bin=/a", "--plugin-dir=/p", "--no-force", "--plan", "--title=T"),
+        *("--agent-bin=/a", "--no-force", "--plan", "--title=T"),
         *("--unattended", "--host-id=0123456789ab", "--no-host-status", "--request-id=r"),
         *("--request-hash=sha256:0", "--hub-pid=7"),
     )
     expected: dict[str, Any] = {
         "workspace": "/tmp", "workspace_given": True, "provider": "gx", "model": "m",
-        "effort": "high", "fast": False, "agent_bin": "/a", "plugin_dir": "/p", "force": False,
+        "effort": "high", "fast": False, "agent_bin": "/a", "force": False,
         "mode": "plan", "title": "T", "unattended": True, "host_id": "0123456789ab",
         "host_status": False, "request_id": "r", "request_hash": "sha256:0", "hub_pid": 7,
     }  # fmt: skip
