@@ -16,7 +16,6 @@ import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import gevent
@@ -26,7 +25,6 @@ import gevent.monkey
 from craze import greenlets
 from craze.agents import limits, marks
 from craze.agents.guard import Guard
-from craze.machine import processes
 from craze.wire.limits import CHUNK
 
 _READ, _WRITE = 1, 2
@@ -295,8 +293,7 @@ class Process:
         return True
 
     def stop(self, wait: bool = True) -> None:
-        """End the agent and its whole group: stdin closed, then TERM, then KILL, then reaped; at
-        last, what it ran outside its group.
+        """End the agent and its whole group: stdin closed, then TERM, then KILL, then reaped.
 
         The work runs in a greenlet of its own: a timeout that hits the caller does not leave it
         half done, and a second call joins the first. With `wait` false it only begins.
@@ -307,15 +304,12 @@ class Process:
             self._stopping.join()
 
     def _stop(self) -> None:
-        apart = self._below()
         self.close_stdin()
         for number, patience in (
             (0, limits.EOF_WAIT),
             (signal.SIGTERM, limits.TERM_WAIT),
             (signal.SIGKILL, limits.KILL_WAIT),
         ):
-            if number:
-                apart |= self._below()
             self._signal(number)
             if self.exited.wait(patience):
                 break
@@ -324,14 +318,6 @@ class Process:
         while tries and self.returncode is not None and self._signal_group(0):
             tries -= 1
             gevent.sleep(limits.GROUP_POLL)
-        for pid, started in apart.items():
-            if processes.start_time(pid) == started:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-
-    def _below(self) -> dict[int, int]:
-        """What the agent runs, while it is there to descend from and its number is its own."""
-        return processes.below(self.pid) if self.returncode is None else {}
 
 
 def _popen() -> Any:

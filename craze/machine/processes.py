@@ -33,30 +33,6 @@ def start_time(pid: int) -> int | None:
     return None if fields is None else int(fields[19])
 
 
-def below(pid: int) -> dict[int, int]:
-    """When each process that descends from `pid` started, by its pid; none where /proc tells none.
-
-    One whose parent has ended descends from nobody any more.
-    """
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return {}
-    children: dict[int, list[int]] = {}
-    started = {}
-    for name in names:
-        if name.isdigit() and (fields := _stat(int(name))) is not None:
-            children.setdefault(int(fields[1]), []).append(int(name))
-            started[int(name)] = int(fields[19])
-    found: dict[int, int] = {}
-    looked_at = [pid]
-    while looked_at:
-        for child in children.pop(looked_at.pop(), ()):
-            found[child] = started[child]
-            looked_at.append(child)
-    return found
-
-
 def start_token(pid: int) -> str:
     """What tells this run of `pid` from every other on this machine; "" when it cannot be known."""
     started = start_time(pid)

@@ -28,21 +28,6 @@ def test_b27_who_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not processes.dead(os.getppid())  # another user's process is alive
 
 
-@LINUX
-def test_what_descends_from_a_process() -> None:
-    line = "setsid sh -c 'sleep 60 & echo $!; wait' & echo $!; wait"
-    child = subprocess.Popen(["sh", "-c", line], stdout=subprocess.PIPE, start_new_session=True)
-    assert child.stdout is not None
-    with child.stdout:
-        under = {int(child.stdout.readline()), int(child.stdout.readline())}
-    assert {pid: processes.start_time(pid) for pid in under} == processes.below(child.pid)
-    assert child.pid in processes.below(os.getpid())
-    for pid in (*under, child.pid):
-        os.kill(pid, 9)
-    child.wait()
-    assert processes.below(child.pid) == {}
-
-
 def test_a_process_is_told_from_a_later_one_by_its_start() -> None:
     child = subprocess.Popen(["sleep", "60"])
     started = processes.start_time(child.pid)
