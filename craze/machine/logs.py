@@ -1,6 +1,7 @@
 """The log of a host or hub: a 0600 file of stamped lines, rotated once; and the end of old ones."""
 
 import os
+import stat
 
 from craze.clock import Clock
 from craze.wire.plain import plain_line
@@ -85,7 +86,10 @@ def _lives(paths: Paths, host: str) -> bool:
 
 
 def _open(path: str) -> int:
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    # A log may be named: a pipe that nobody reads must not be waited for, and /dev/null is no
+    # file of ours to close to others.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     fd = os.open(path, flags, 0o600)
-    os.fchmod(fd, 0o600)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        os.fchmod(fd, 0o600)
     return fd

@@ -38,6 +38,22 @@ def test_a_log_goes_on_where_it_was_and_is_rotated_once(root: Path) -> None:
     assert sorted(os.listdir(root)) == ["h.log", "h.log.1"]
 
 
+def test_a_log_that_is_no_file_is_neither_waited_for_nor_closed_to_others(root: Path) -> None:
+    path = root / "pipe"
+    os.mkfifo(path)
+    path.chmod(0o644)
+    with pytest.raises(OSError):
+        logs.LogFile(str(path), "n", ManualClock(NOW))  # nobody reads it
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log = logs.LogFile(str(path), "n", ManualClock(NOW))
+    for _ in range(10_000):
+        log.write("more than a pipe holds")
+    log.close()
+    assert os.read(reading, 100).startswith(b"2026-09-21T14:13:20Z n: more")
+    os.close(reading)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
 def test_a_log_that_cannot_be_written_fails_nothing(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
