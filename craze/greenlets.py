@@ -36,3 +36,22 @@ def spawn(
     greenlet.name = name
     greenlet.start()
     return greenlet
+
+
+def on_thread(work: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Wait while a thread of the loop's pool does `work`; what it returns or raises.
+
+    A pool reports by itself what is raised on a thread of its own, whoever handles it: so nothing
+    is.
+    """
+
+    def run() -> tuple[Any, Exception | None]:
+        try:
+            return work(*args, **options), None
+        except Exception as failure:
+            return None, failure
+
+    result, failure = gevent.get_hub().threadpool.apply(run)
+    if failure is not None:
+        raise failure
+    return result

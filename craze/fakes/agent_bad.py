@@ -36,12 +36,12 @@ def _unending(agent: Agent, turn: Turn) -> None:
 
 
 def _noise(agent: Agent, turn: Turn) -> None:
-    """Log lines, half lines, arrays, numbers, strings, blank lines, a byte order mark."""
+    """Log lines, half lines, arrays, numbers, strings, blank lines, NULs, a byte order mark."""
     agent.text("one ")
     for line in (
         b"[info] thinking\n", b'{"jsonrpc": "2.0", "method": "session/up\n', b"[1, 2, 3]\n",
         b"42\n", b'"hi"\n', b"null\n", b"\n", b"  \r\n", b"\xef\xbb\xbf{}\n", b"\xff\xfe\n",
-        b"{}\n",
+        b"{}\n", b"\0\0\n", b'{"method": "a\0b"}\n',
         b'{"id": ' + b"9" * 5000 + b"}\n", b'{"method": 7}\n', b'{"method": "session/update"}\n',
         b'{"method": "session/update", "params": [1]}\n', b"[" * 100_000 + b"\n",
     ):  # fmt: skip

@@ -8,7 +8,6 @@ because one merely started.
 from collections.abc import Callable
 from typing import Any
 
-import gevent
 from gevent.event import AsyncResult
 from gevent.queue import SimpleQueue
 
@@ -68,24 +67,17 @@ class Indexing:
             done.set_exception(MachineError("the session has no provider session id yet"))
 
     def _write(self) -> None:
-        pool = gevent.get_hub().threadpool
         provider, workspace, session = self._about
         while (asked := self._writes.get()) is not None:
             title, source, now, done = asked
             named = (provider, self._provider_session, workspace, session, now)
-            failure = pool.apply(self._record, named, {"title": title, "source": source})
-            if done is None:
-                if failure is not None:
+            try:
+                greenlets.on_thread(self._index.record, *named, title=title, source=source)
+            except MachineError as failure:
+                if done is None:
                     self._failed(str(failure))
-            elif failure is not None:
-                done.set_exception(failure)
+                else:
+                    done.set_exception(failure)
             else:
-                done.set(None)
-
-    def _record(self, *about: Any, **title: Any) -> MachineError | None:
-        """Write a row; why it could not be, for a pool reports what is raised on its thread."""
-        try:
-            self._index.record(*about, **title)
-        except MachineError as failure:
-            return failure
-        return None
+                if done is not None:
+                    done.set(None)

@@ -303,9 +303,9 @@ class _Host:
             if self._stopped.wait(RELIST):
                 return
         if self._options.load is None and not self._options.newest:
-            save = (self._paths, self._session.facts.provider)
+            provider = self._session.facts.provider
             try:
-                gevent.get_hub().threadpool.apply(config.save_provider, save)
+                greenlets.on_thread(config.save_provider, self._paths, provider)
             except MachineError as failure:
                 self._log(str(failure))
 

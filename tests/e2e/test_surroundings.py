@@ -281,6 +281,32 @@ def test_a_stop_during_the_start_leaves_nothing(machine: Machine, seed: int) -> 
     assert not list((machine.home / ".cache").rglob("*.json"))
 
 
+def test_b14_an_ask_closes_by_its_event_and_the_turn_goes_on_until_the_agent_does(
+    machine: Machine,
+) -> None:
+    machine.configure(config("permission"))
+    host = machine.serve("--provider=fake", "--no-force")
+    with Client(host.socket) as client, client.attach() as notes:
+
+        def upto(kind: str) -> Any:
+            return next(n for n in notes if n.params.get("event", {}).get("type") == kind)
+
+        client.command("session.prompt", text="x", mode="queue")
+        ask = upto("permission").params["event"]["permission"]
+        agent = next(pid for pid, line in machine.processes().items() if "fake-agent" in line)
+        os.kill(agent, signal.SIGSTOP)
+        answer = {"optionId": ask["options"][0]["optionId"]}
+        client.command("asks.answer", askId=ask["id"], answer=answer)
+        closed = upto("ask").params["event"]["ask"]
+        assert (closed["id"], closed["outcome"]) == (ask["id"], "answered")
+        assert client.request("sessions.list")["sessions"][0]["activity"] == "working"
+        os.kill(agent, signal.SIGCONT)
+        assert upto("text").params["event"]["text"] == f"decision:{answer['optionId']}"
+        assert upto("turn").params["event"]["turn"]["phase"] == "ended"
+    assert end(host) == 0
+    assert machine.wait_empty() == {}
+
+
 def test_b21_an_agent_that_is_stopped_in_its_tracks_is_ended_all_the_same(machine: Machine) -> None:
     host = machine.serve("--provider=fake")
     with Client(host.socket) as client, client.attach() as notes:
