@@ -126,9 +126,22 @@ class Journal:
         """`ok`, `gap` once something was dropped, `failed` once writing has failed."""
         return "failed" if self.error else "gap" if self._dropped else "ok"
 
-    def event(self, record: Record) -> None:
+    def event(self, record: Record | Note) -> None:
         """Queue a record's line, or count it into a gap when the queue is full."""
-        self._put(record)
+        if self._closing or self.error:
+            return
+        queue, size = self._queue, record.size
+        held = self._queued - self._file.taken + size
+        if len(queue) >= self._entries_max or held > self._bytes_max:
+            self._drop(record.seq)
+            return
+        self._gap = None
+        queue.append(record)
+        self._queued += size
+        if not self._working:
+            self._start()
+        if len(queue) >= self._flush_lines or held >= self._flush_bytes:
+            self._file.ask()
 
     def note(self, kind: str, members: dict[str, Any]) -> None:
         """Queue a line that is no event: `kind` and its `members` are one of `lines.NOTES`.
@@ -137,7 +150,7 @@ class Journal:
         another kind or member.
         """
         sync = kind == "prompt_end"
-        self._put(Note(lines.note(self._stamp(self._clock.now()), kind, members), sync))
+        self.event(Note(lines.note(self._stamp(self._clock.now()), kind, members), sync))
         if sync:
             self._file.ask()
 
@@ -182,22 +195,6 @@ class Journal:
         self._filled.set()
         self._file.ask()
         self._greenlet.join(self._close_wait)
-
-    def _put(self, entry: Record | Note) -> None:
-        if self._closing or self.error:
-            return
-        queue = self._queue
-        held = self._queued - self._file.taken
-        if len(queue) >= self._entries_max or held + entry.size > self._bytes_max:
-            self._drop(entry.seq)
-            return
-        self._gap = None
-        queue.append(entry)
-        self._queued += entry.size
-        if not self._working:
-            self._start()
-        if len(queue) >= self._flush_lines or held + entry.size >= self._flush_bytes:
-            self._file.ask()
 
     def _start(self) -> None:
         self._working = True

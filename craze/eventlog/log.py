@@ -5,7 +5,7 @@ subscription, journal, and then the wakes. There is no I/O here: the journal is 
 does is its own affair.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from craze.clock import Clock
@@ -99,7 +99,15 @@ class EventLog:
         try:
             self._observer(seq, event)
         finally:  # an observer's failure is its own: readers still get every seq
-            self._hand_round(record)
+            # Every subscription has the record, and the journal too, before the first wake: what a
+            # wake sets off may commit the next one.
+            behind = self._pass_on(record) if self._subscriptions else ()
+            if self._journal is not None:
+                self._journal.event(record)
+            if record.omitted is not None:
+                self._note("record_omitted", record, record.omitted)
+            for subscription in behind:
+                subscription.wake()
         return seq
 
     def subscribe(
@@ -170,12 +178,11 @@ class EventLog:
             self._journal.close()
 
     def _encode(self, seq: int, event: Event) -> Record:
-        kind = event.get("type", "")
-        at = ""
+        kind, at = event.get("type", ""), ""
         try:
-            at = event["at"] = self._stamp(self._clock.now())
             if not kind:
                 raise ValueError("an event has no type")
+            at = event["at"] = self._stamp(self._clock.now())
             body = json.dumps(event)
         except Exception as failure:  # whatever the codec trips over, the seq is taken
             error = str(failure).encode(errors="replace")[: limits.OMITTED_ERROR]
@@ -185,20 +192,17 @@ class EventLog:
             return Record(seq, kind, at, b"", {"reason": "oversized", "bytes": len(body)})
         return Record(seq, kind, at, body)
 
-    def _hand_round(self, record: Record) -> None:
-        # Every subscription has the record before the first wake: what a wake sets off may commit
-        # the next one.
-        behind = [one for one in self._subscriptions if not one.pass_on(record)]
+    def _pass_on(self, record: Record) -> Sequence[Subscription]:
+        """Give the record to every subscription: those that are to be woken for it."""
+        behind: list[Subscription] = []
+        for subscription in self._subscriptions:
+            if not subscription.pass_on(record):
+                behind.append(subscription)
         for subscription in behind:
             if not subscription.offer(record):
                 self._leave(subscription)
                 self._note("subscriber_dropped", record, {"bytes": record.size})
-        if self._journal is not None:
-            self._journal.event(record)
-            if record.omitted is not None:
-                self._note("record_omitted", record, record.omitted)
-        for subscription in behind:
-            subscription.wake()
+        return behind
 
     def _note(self, kind: str, record: Record, fields: dict[str, Any]) -> None:
         if self._journal is not None:

@@ -67,7 +67,11 @@ def produce(lines: int, one: Callable[[], Any], outboxes: list[Outbox]) -> None:
 
 def floor(clients: int, lines: int) -> float:
     """Lines a second, over all clients."""
-    line = b"x" * (LINE_BYTES - 1) + b"\n"
+    # As events' lines are, each is an object of its own: one line sent over and over would never
+    # leave the processor's nearest cache.
+    encoded = iter(
+        [b"%010d" % number + b"x" * (LINE_BYTES - 11) + b"\n" for number in range(lines)]
+    )
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         path = str(Path(folder) / "floor.sock")
         listener = socket.socket(socket.AF_UNIX)
@@ -85,6 +89,7 @@ def floor(clients: int, lines: int) -> float:
 
             def broadcast() -> None:
                 # As an event leaves: `put`, a reply's way, may send its line at once and alone.
+                line = next(encoded)
                 for outbox in outboxes:
                     assert outbox.offer(line)
 
