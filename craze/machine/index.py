@@ -142,7 +142,7 @@ class Index:
                 return result
         except locks.Held:
             raise IndexBusy(BUSY) from None
-        except (OSError, ValueError) as failure:
+        except (OSError, ValueError, RecursionError) as failure:
             raise MachineError(f"{self._path}: {reason(failure)}") from None
 
 

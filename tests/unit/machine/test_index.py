@@ -93,6 +93,22 @@ def test_one_bad_line_fails_the_whole_read_and_every_write(
     assert file.read_bytes() == content
 
 
+def test_a_row_that_can_be_read_and_not_written_again_fails_the_write(
+    saved: Index, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row may be nested deeply enough for the one and too deeply for the other."""
+    file.write_text(line(**row()) + "\n")
+    before = file.read_bytes()
+
+    def too_deep(*_: Any, **__: Any) -> str:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(json, "dumps", too_deep)
+    with pytest.raises(MachineError, match="recursion depth"):
+        saved.record("grok", "p-9", "/w", "c", NOW)
+    assert file.read_bytes() == before
+
+
 def test_b73_a_last_line_cut_anywhere_loses_itself_alone(saved: Index, file: Path) -> None:
     kept, last = row("p-1", title="é🎉"), row("p-2", title="é🎉")
     text = json.dumps(last, ensure_ascii=False).encode()
