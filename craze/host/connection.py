@@ -60,6 +60,8 @@ class Connection:
         while data := self._receive():
             for line in decoder.feed(data):
                 self._line(line)
+                sleep(0)  # what it asked begins before the next, and everybody else has a turn
+            sleep(0)  # for want of lines, too
         for line in decoder.finish():
             self._line(line)
         self._half_close()
@@ -86,7 +88,6 @@ class Connection:
         method = METHODS[request.method]
         if method.name in WAITING:
             greenlets.spawn(method.name, self._serve, request, method)
-            sleep(0)  # it begins before what was sent after it
         else:
             self._serve(request, method)
 
@@ -259,7 +260,8 @@ class Connection:
 
     def _half_close(self) -> None:
         self.half_closed = True
-        self.server.presence_changed()
+        if self.attachment is not None:
+            self.server.presence_changed()
         self._finish_if_idle()
         watched = select.poll()
         watched.register(self._sock.fileno(), 0)

@@ -123,6 +123,51 @@ def test_b66_b68_a_host_reads_a_line_a_byte_at_a_time(host: FakeHost) -> None:
         assert row["title"] == title.decode()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"jsonrpc":"2.0","id":2,"method":"session.state","params":{"sessionId":"session-fake-1"}}\n',
+        '{"jsonrpc":"2.0","id":2,"method":"no.such"}\n',
+        "\n",
+        "no newline",
+    ],
+    ids=["requests", "refusals", "blank lines", "no line"],
+)
+def test_a_peer_that_never_stops_talking_keeps_nobody_else_waiting(
+    host: FakeHost, line: str
+) -> None:
+    flood = subprocess.Popen(
+        [sys.executable, "-c", _FLOOD, host.path, line], stdout=subprocess.PIPE
+    )
+    assert flood.stdout is not None
+    try:
+        assert flood.stdout.readline() == b"full\n"
+        for _ in range(10):
+            with host.connect() as sock:
+                sock.sendall(HELLO)
+                assert "result" in next(lines(sock))
+    finally:
+        flood.kill()
+        flood.wait()
+        flood.stdout.close()
+
+
+# Says the same line for ever, and takes what is said to it. It has told that the socket is full.
+_FLOOD = """
+import os, socket, sys, threading
+sock = socket.socket(socket.AF_UNIX)
+sock.connect(sys.argv[1])
+sock.sendall(b'{"jsonrpc":"2.0","id":1,"method":"hello","params":'
+             b'{"protocols":[1],"client":{"kind":"t"}}}\\n')
+threading.Thread(target=lambda: all(iter(lambda: sock.recv(1 << 20), b"")), daemon=True).start()
+said = sys.argv[2].encode() * 1000
+sock.sendall(said * 20)
+print("full", flush=True)
+while True:
+    sock.sendall(said)
+"""
+
+
 def test_b76_a_reader_that_stops_costs_bounded_memory_and_disturbs_nobody(host: FakeHost) -> None:
     with host.connect() as stalled, host.connect() as lively:
         stalled.sendall(HELLO + ATTACH)

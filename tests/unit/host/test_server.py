@@ -7,7 +7,10 @@ from typing import Any
 
 import gevent
 import pytest
+from gevent import socket
+from gevent.event import Event
 
+from craze import greenlets
 from craze.engine import port
 from craze.events import build
 from craze.fakes.stub import Stub
@@ -247,3 +250,55 @@ def test_models_changed_during_a_turn_are_pending_until_it_ends(host: Host) -> N
     client.call("session.cancel", sessionId=SESSION, commandId="2")
     current = client.call("session.models.refresh", sessionId=SESSION)
     assert current == {"status": "current", "revision": 1}
+
+
+class Crowd:
+    """A listener with `waiting` peers that dialled already."""
+
+    def __init__(self, waiting: int) -> None:
+        self.peers = [socket.socketpair() for _ in range(waiting)]
+        self.accepted = 0
+
+    def accept(self) -> tuple[socket.socket, str]:
+        if self.accepted == len(self.peers):
+            Event().wait()
+        self.accepted += 1
+        return self.peers[self.accepted - 1][1], ""
+
+    def close(self) -> None:
+        for ours, theirs in self.peers:
+            ours.close()
+            theirs.close()
+
+
+def test_each_of_many_that_dial_is_read_before_the_next_is_accepted(host: Host) -> None:
+    hosted = host()
+    crowd = Crowd(10)
+    for ours, _ in crowd.peers:
+        ours.close()
+    at_once = 0
+
+    class Counting(set[Any]):
+        def add(self, connection: Any) -> None:
+            nonlocal at_once
+            super().add(connection)
+            at_once = max(at_once, len(self))
+
+    hosted.server._acceptor.kill()
+    hosted.server._listener.close()
+    hosted.server._listener = crowd
+    hosted.server.connections = Counting()
+    hosted.server._acceptor = greenlets.spawn("accept", hosted.server._accept)
+    gevent.sleep(0.05)
+    assert crowd.accepted == 10
+    assert not hosted.server.connections
+    assert at_once <= 2
+
+
+def test_who_never_attached_is_no_change_of_presence(host: Host, mocker: Any) -> None:
+    hosted = host(presence=True)
+    told = mocker.spy(hosted.server, "presence_changed")
+    hosted.client().sock.close()
+    gevent.sleep(0.05)
+    assert not hosted.server.connections
+    assert told.call_count == 0
