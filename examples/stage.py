@@ -20,7 +20,7 @@ from typing import Any
 from craze.client import Attachment, Client, ClientError, Program
 from craze.wire.plain import plain_line
 
-CRAZE = [sys.executable, "-m", "craze"]
+CRAZE = [sys.executable, "-P", "-m", "craze"]  # -P: a folder here called craze is none
 READY = 30.0  # seconds for a host to say that it is ready
 ENDED = 20.0  # seconds for it to be gone once it was stopped
 

@@ -10,13 +10,14 @@ import pytest
 
 from tests.e2e.peers.agents import AGENTS, Agent, model_server
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+README = Path(__file__).parents[2] / "README.md"
+EXAMPLES = README.parent / "examples"
 PATIENCE_S = 60
 
 
 def shown(home: Path, script: str, *arguments: str, **variables: str) -> str:
-    """What the example prints; it must succeed."""
-    home.mkdir(exist_ok=True)
+    """What the example prints; it must succeed, also beside a checkout in a folder `craze`."""
+    (home / "craze").mkdir(parents=True)
     ran = subprocess.run(
         [sys.executable, str(EXAMPLES / script), *arguments],
         env={"HOME": str(home), "PATH": "/usr/bin:/bin", **variables},
@@ -42,7 +43,12 @@ def test_the_demo(tmp_path: Path) -> None:
         r"Nothing is left running\.",
     ):
         assert re.search(pattern, out), f"{pattern}: {out}"
-    assert os.listdir(tmp_path / "home") == []
+    assert os.listdir(tmp_path / "home") == ["craze"]
+    told = re.findall(r"^    (\w+ \| .*|Nothing .*)$", README.read_text(), re.MULTILINE)
+    assert len(told) > 8
+    at = 0
+    for line in told:
+        at = out.index(f"{line}\n", at)
 
 
 def test_a_command_that_is_no_agent_is_told_so(tmp_path: Path) -> None:
