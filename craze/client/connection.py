@@ -77,9 +77,10 @@ class Call:
         if self.reply.ready():
             answer: dict[str, Any] = self.reply.get()
             return answer
+        seconds = f"{round(timeout, 2):g}"  # what is left of a deadline is no round number
         if self.sent:
-            raise OutcomeUnknown("no_answer", f"{self.method}: no answer in {timeout:g} s")
-        raise ConnectionLost(f"{self.method}: no connection in {timeout:g} s; it was never sent")
+            raise OutcomeUnknown("no_answer", f"{self.method}: no answer in {seconds} s")
+        raise ConnectionLost(f"{self.method}: no connection in {seconds} s; it was never sent")
 
 
 class Connection:

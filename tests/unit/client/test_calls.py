@@ -162,6 +162,7 @@ def test_no_answer_by_the_deadline(stub: Stub, method: str) -> None:
         with pytest.raises(OutcomeUnknown) as caught:
             call(method, timeout=0.02)
         assert caught.value.reason == "no_answer"
+        assert str(caught.value) == f"{method}: no answer in 0.02 s (no_answer)"
         # The late answer finds nobody, and disturbs nobody.
         assert client.request("asks.list") == {"asks": []}
 
