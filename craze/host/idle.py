@@ -5,6 +5,8 @@ Pure: the caller says what is busy and attached, and carries out the verdict beh
 
 from typing import Final
 
+from craze.machine.durations import format_duration
+
 STARTUP_GRACE: Final = 60.0
 UNPROMPTED: Final = 300.0
 
@@ -47,19 +49,9 @@ class Idle:
         limit = self._limit if prompted else min(self._limit, UNPROMPTED)
         if now - self._since < limit:
             return ""
-        idle = f"idle for {_span(now - self._since)} with no client attached"
+        idle = f"idle for {format_duration(now - self._since)} with no client attached"
         return idle if prompted else f"{idle}, never prompted"
 
     def stayed(self, now: float) -> None:
         """The verdict was lifted: the clock starts again."""
         self._since = now
-
-
-def _span(seconds: float) -> str:
-    whole = int(seconds)
-    hours, rest = divmod(whole, 3600)
-    minutes, seconds_left = divmod(rest, 60)
-    parts = [(hours, "h"), (minutes, "m"), (seconds_left, "s")]
-    while len(parts) > 1 and not parts[0][0]:
-        parts.pop(0)
-    return "".join(f"{count}{unit}" for count, unit in parts)

@@ -22,8 +22,8 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration in whole seconds and larger units: `42s`, `5m0s`, `1h0m0s`."""
-    minutes, left = divmod(round(seconds), 60)
+    """A duration in the whole seconds that have passed: `42s`, `5m0s`, `1h0m0s`."""
+    minutes, left = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours}h{minutes}m{left}s"

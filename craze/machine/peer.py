@@ -23,15 +23,6 @@ def uid(sock: socket.socket) -> int:
     return int(_UCRED.unpack(data)[1])
 
 
-def same_user(sock: socket.socket) -> bool:
-    """Whether the peer runs as our own effective user; a failed look-up is a no."""
-    try:
-        check(sock)
-    except Stranger:
-        return False
-    return True
-
-
 def check(sock: socket.socket) -> None:
     """Raise Stranger unless the peer runs as our own effective user.
 

@@ -25,7 +25,7 @@ def test_what_is_none(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0s"), (42, "42s"), (60, "1m0s"), (300, "5m0s"), (3600, "1h0m0s"), (5025.2, "1h23m45s")],
+    [(0, "0s"), (42, "42s"), (60, "1m0s"), (300, "5m0s"), (3600, "1h0m0s"), (5025.9, "1h23m45s")],
 )
 def test_writing(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
