@@ -15,7 +15,7 @@ import gevent
 from gevent import os as cooperative
 
 from craze.client.errors import ConnectionLost
-from craze.machine import peer, sockets
+from craze.machine import peer, processes, sockets
 from craze.wire.limits import HANDSHAKE_TIMEOUT
 
 PROGRAM_LEAVES = 1.0  # seconds a program has to end once its streams are closed and it was asked
@@ -82,10 +82,11 @@ class Program:
         try:
             self._signal(signal.SIGTERM)
             with gevent.Timeout(PROGRAM_LEAVES, False):
-                while self._process.poll() is None:
+                while not processes.dead(self.pid):
                     gevent.sleep(POLL)
         finally:
-            # Its group may hold more than itself: what it started goes with it.
+            # Its group may hold more than itself: what it started goes with it. Before it is
+            # reaped, for afterwards the group's number may be another's.
             self._signal(signal.SIGKILL)
             self._process.wait()
 

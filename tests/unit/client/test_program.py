@@ -1,7 +1,9 @@
 """A program's standard streams as a connection, and what is left of the program afterwards."""
 
 import os
+import signal
 import sys
+from typing import Any
 
 import gevent
 import pytest
@@ -139,3 +141,18 @@ def test_what_a_program_started_goes_with_it() -> None:
             return
         gevent.sleep(0.01)
     pytest.fail("it lives on")
+
+
+def test_its_group_is_signalled_only_while_its_number_is_its_own(mocker: Any) -> None:
+    signalled = []
+
+    def kill(group: int, number: int) -> None:
+        # Fails for a process that is reaped, whose number may be another's by now.
+        os.waitid(os.P_PID, group, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        signalled.append(number)
+        killpg(group, number)
+
+    killpg = os.killpg
+    mocker.patch("os.killpg", kill)
+    Program(["cat"]).close()
+    assert signalled == [signal.SIGTERM, signal.SIGKILL]
