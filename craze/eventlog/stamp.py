@@ -11,19 +11,15 @@ class Stamper:
     __slots__ = ("_prefix", "_second")
 
     def __init__(self) -> None:
-        self._second = ""  # as the digits of a time begin
-        self._prefix = ""
+        self._second: int | None = None  # the last time's
+        self._prefix = ""  # a time of that second, up to its fraction
 
     def __call__(self, nanoseconds: int) -> str:
         """The wire form of a time. Raises OverflowError outside the years 1 to 9999."""
-        digits = str(nanoseconds)
-        second, fraction = digits[:-9], digits[-9:]
-        if second != self._second or not second:
-            if nanoseconds < _SECOND_NS:
-                return format_time(nanoseconds)
-            self._prefix = format_time(int(second) * _SECOND_NS)[:-1]
+        second, fraction = divmod(nanoseconds, _SECOND_NS)
+        if second != self._second:
+            self._prefix = format_time(second * _SECOND_NS)[:-1]
             self._second = second
-        if fraction[-1] != "0":
-            return f"{self._prefix}.{fraction}Z"
-        fraction = fraction.rstrip("0")
-        return f"{self._prefix}.{fraction}Z" if fraction else f"{self._prefix}Z"
+        if fraction % 10:
+            return f"{self._prefix}.{fraction:09}Z"
+        return f"{self._prefix}.{fraction:09}".rstrip("0").rstrip(".") + "Z"
