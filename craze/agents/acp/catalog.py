@@ -8,6 +8,8 @@ call a setting takes, and writes the event codec's sections for it.
 from typing import Any, NamedTuple
 
 from craze.agents.acp import read
+from craze.transcript.text import head_marked, size
+from craze.wire.limits import MODEL_ID, MODEL_NAME, MODELS
 
 Row = dict[str, Any]
 
@@ -30,10 +32,10 @@ class Catalog:
         self.mode = ""
         self.model = ""
         self.modes: list[Row] = []
-        self.models: list[Row] = []
         self.options: list[Row] = []
         self.commands: list[Row] = []
         self.title = ""
+        self._models: list[Row] = []  # as the agent lists them
         self._fallback = fallback_modes
         self._booleans: set[str] = set()
 
@@ -55,7 +57,7 @@ class Catalog:
             {"id": model["modelId"], "name": read.text(model, "name") or model["modelId"]}
             for model in read.items(models, "availableModels") if read.text(model, "modelId")
         ]  # fmt: skip
-        self.models = listed or self.models
+        self._models = listed or self._models
         self.model = read.text(models, "currentModelId") or self.model
         self.take(result)
         if not self.modes and self._fallback:
@@ -94,9 +96,20 @@ class Catalog:
                 ]
         if model is not None:
             self.model = model["current"] or self.model
-            self.models = [
+            self._models = [
                 {"id": value["value"], "name": value["name"]} for value in model["selectValues"]
             ]
+
+    @property
+    def models(self) -> list[Row]:
+        """The models to choose from, within a catalog's bounds (tables 1.7); the running one is
+        always among them."""
+        rows = [
+            {**row, "name": head_marked(row["name"], MODEL_NAME)}
+            for row in self._models if size(row["id"]) <= MODEL_ID
+        ]  # fmt: skip
+        beyond = [row for row in rows[MODELS:] if row["id"] == self.model]
+        return rows[: MODELS - len(beyond[:1])] + beyond[:1]
 
     def _of(self, category: str) -> Row | None:
         return next((o for o in self.options if o["category"] == category), None)

@@ -29,6 +29,33 @@ OLD = {
 }
 
 
+def dialects(running: str, names: dict[str, str]) -> list[dict[str, Any]]:
+    """The same models in the older dialect and in the newer."""
+    listed = [{"modelId": number, "name": name} for number, name in names.items()]
+    values = [{"value": number, "name": name} for number, name in names.items()]
+    return [
+        {"models": {"currentModelId": running, "availableModels": listed}},
+        {"configOptions": [option("model", "model", running, options=values)]},
+    ]
+
+
+@pytest.mark.parametrize("dialect", [0, 1])
+def test_a_list_of_models_keeps_a_catalog_s_bounds(dialect: int) -> None:
+    catalog = Catalog()
+    many = {f"m{number}": f"M{number}" for number in range(600)}
+    catalog.install(dialects("m3", many)[dialect])
+    assert [row["id"] for row in catalog.models] == list(many)[:512]
+    catalog.install(dialects("m599", many)[dialect])
+    assert [row["id"] for row in catalog.models] == [*list(many)[:511], "m599"]
+    odd = {"i" * 256: "é" * 64, "j" * 257: "gone", "k": "é" * 65, "é" * 129: "gone"}
+    catalog.install(dialects("k", odd)[dialect])
+    assert catalog.models == [
+        {"id": "i" * 256, "name": "é" * 64},
+        {"id": "k", "name": "é" * 62 + "…"},
+    ]
+    assert all(len(row["name"].encode()) <= 128 for row in catalog.models)
+
+
 def test_the_older_dialect() -> None:
     catalog = Catalog()
     catalog.install(OLD)
