@@ -106,7 +106,6 @@ class AcpAgent:
         self._ready = False
         self._silent = False  # nothing is posted any more
         self._working: set[gevent.Greenlet] = set()
-        self._starter: gevent.Greenlet | None = None
         self._closer: gevent.Greenlet | None = None
 
     def __repr__(self) -> str:
@@ -130,11 +129,10 @@ class AcpAgent:
             else:
                 self._held.append(event)
 
-    def _spawn(self, name: str, work: Callable[..., None], *args: Any) -> gevent.Greenlet:
+    def _spawn(self, name: str, work: Callable[..., None], *args: Any) -> None:
         greenlet = greenlets.spawn(name, work, *args, on_error=self._broke)
         self._working.add(greenlet)
         greenlet.rawlink(self._working.discard)
-        return greenlet
 
     def _broke(self, failure: BaseException) -> None:
         """A fault of our own, in one of our greenlets: it ends the agent, and says so."""
@@ -146,7 +144,7 @@ class AcpAgent:
     # ---- the start ----
 
     def start(self) -> None:
-        self._starter = self._spawn(f"agent-start {self._provider.name}", self._start)
+        self._spawn(f"agent-start {self._provider.name}", self._start)
 
     def _start(self) -> None:
         try:
