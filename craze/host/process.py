@@ -89,6 +89,7 @@ class _Host:
         self._paths = options.paths
         self._config = options.config
         self._id = options.host_id or new_host_id()
+        trees.cache(self._paths, self._paths.host_logs)  # of the log and of the agent's groups
         self._log = self._open_log()
         # A greenlet that nobody answers for: what it held must not reach a log.
         gevent.get_hub().print_exception = self._unowned
@@ -99,7 +100,6 @@ class _Host:
         self._watch_signals()
         for warning in self._options.warnings:
             self._warn(warning)
-        trees.cache(self._paths, self._paths.host_logs)
         logs.sweep(self._paths, self._clock)
         started_at = self._clock.now()
         row = self._row()
@@ -397,7 +397,6 @@ class _Host:
         path = self._options.log
         if not path and self._options.ready is None:
             return lambda line: stderr.say(f"{NAME}: {line}")
-        trees.cache(self._paths, self._paths.host_logs)
         log = logs.LogFile(path or self._paths.host_log(self._id), NAME, self._clock)
         return log.write
 
