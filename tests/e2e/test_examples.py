@@ -46,9 +46,18 @@ def test_the_demo(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "home") == ["craze"]
     told = re.findall(r"^    (\w+ \| .*|Nothing .*)$", README.read_text(), re.MULTILINE)
     assert len(told) > 8
-    at = 0
-    for line in told:
+    out, at = from_the_turn(out), 0
+    for line in from_the_turn("\n".join(told)).split("\n"):
         at = out.index(f"{line}\n", at)
+
+
+def from_the_turn(text: str) -> str:
+    """The text with its seqs counted from the turn's start. What the agent can do is told with the
+    session's first event or just after, in one of its own: both happen."""
+    start = re.search(r"\| +(\d+)  turn +turn-1 started", text)
+    assert start, text
+    first = int(start[1])
+    return re.sub(r"(\||seq) +(\d+)\b", lambda seq: f"{seq[1]} {int(seq[2]) - first}", text)
 
 
 def test_a_command_that_is_no_agent_is_told_so(tmp_path: Path) -> None:
