@@ -26,10 +26,12 @@ _DROPPED = frozenset(
 _DROPPED_PREFIXES = ("HERDR_", "ROOST_")
 
 
-def handed_on(environ: Mapping[str, str], cwd: str, *, child: str = "") -> dict[str, str]:
+def handed_on(
+    environ: Mapping[str, str], cwd: str, *, child: str = "", ready: int = 3
+) -> dict[str, str]:
     """The environment of a hub or host started from `environ` in `cwd`, in the same order.
 
-    `child` is HOST_CHILD or HUB_CHILD for a process that reports ready on descriptor 3.
+    `child` is HOST_CHILD or HUB_CHILD for a process that reports ready on the descriptor `ready`.
     """
     kept = {}
     for name, value in environ.items():
@@ -37,7 +39,7 @@ def handed_on(environ: Mapping[str, str], cwd: str, *, child: str = "") -> dict[
             continue
         kept[name] = _absolute(value, environ, cwd) if name in _DIRECTORIES else value
     if child:
-        kept[READY_FD] = "3"
+        kept[READY_FD] = str(ready)
         kept[child] = "1"
     return kept
 

@@ -135,6 +135,18 @@ class Paths:
     def pgids(self, host_id: str) -> str:
         return os.path.join(self.host_logs, host_id + ".pgids")
 
+    @property
+    def hub_record(self) -> str:
+        return os.path.join(self.hubs, self.namespace + ".json")
+
+    @property
+    def hub_lock(self) -> str:
+        return os.path.join(self.hubs, self.namespace + ".lock")
+
+    @property
+    def hub_log(self) -> str:
+        return os.path.join(self.host_logs, f"hub-{self.namespace}.log")
+
     # ---- the craze directory ----
 
     @property
@@ -158,3 +170,8 @@ def lock_beside(path: str) -> str:
 def host_socket(base: str, namespace: str, host_id: str) -> str:
     """A host's socket under the runtime base."""
     return os.path.join(base, namespace, host_id + ".sock")
+
+
+def hub_socket(directory: str) -> str:
+    """The hub's socket in its namespace's directory of sockets."""
+    return os.path.join(directory, "hub.sock")

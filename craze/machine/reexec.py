@@ -25,3 +25,10 @@ def remember() -> bool:
 def prefix() -> list[str]:
     """What a command line of this program begins with; its arguments follow."""
     return list(_prefix) or [sys.executable, "-m", "craze"]
+
+
+def missing() -> str:
+    """The path of what an upgrade or a removal took of this program; "" while it is whole."""
+    package = os.path.join(os.path.dirname(os.path.dirname(__file__)), "__main__.py")
+    parts = [part for part in prefix() if part.startswith("/")][:2]
+    return next((path for path in (*parts, package) if not os.path.exists(path)), "")
