@@ -32,6 +32,10 @@ def _run(arguments: list[str]) -> int:
         from craze.cli import serve
 
         return serve.main(arguments[1:])
+    if command == "hub":
+        from craze.cli import hub
+
+        return hub.main(arguments[1:])
     from craze.cli import app
 
     return app.main(arguments)

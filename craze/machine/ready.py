@@ -65,6 +65,15 @@ class ReadyPipe:
     def failed(self, error: str) -> bool:
         return self._say({"ok": False, "error": error})
 
+    def hub_ok(self, hub: str, namespace: str, socket: str) -> bool:
+        """The hub can be reached. False when nobody is there to take the line."""
+        return self._say({"ok": True, "hubId": hub, "ns": namespace, "socket": socket})
+
+    def hub_held(self, pid: int, hub: str) -> bool:
+        """Another process is the hub, or becomes it."""
+        held: dict[str, Any] = {"pid": pid} if pid else {}
+        return self._say({"ok": False, "held": held | ({"hubId": hub} if hub else {})})
+
     def close(self) -> None:
         """End the pipe unwritten."""
         fd, self._fd = self._fd, -1

@@ -112,6 +112,14 @@ def members(text: str) -> list[tuple[str, Any, int, int]] | None:
     return _refusing(_outline, text)
 
 
+def elements(text: str) -> list[tuple[Any, int, int]] | None:
+    """The elements of the array that `text` is: value, where it begins and ends.
+
+    None if `text` does not begin an array. Raises NotJSON.
+    """
+    return _refusing(_row, text)
+
+
 def _refusing(read: Callable[..., T], *args: Any) -> T:
     """What `read` gives; every failure of the scanner's as NotJSON."""
     try:
@@ -162,6 +170,27 @@ def _steps(text: str, at: int) -> tuple[list[tuple[str, Any, int, int]], int]:
         at = mark.end()
         if mark[1] == "}":
             return found, at
+
+
+def _row(text: str) -> list[tuple[Any, int, int]] | None:
+    at = _after_space(text, 0)
+    if text[at : at + 1] != "[":
+        return None
+    found: list[tuple[Any, int, int]] = []
+    at = _after_space(text, at + 1)
+    mark = text[at : at + 1]
+    while mark != "]":
+        value, end = _PLAIN(text, at)
+        found.append((_scrubbed(value), at, end))
+        at = _after_space(text, end)
+        mark = text[at : at + 1]
+        if mark == ",":
+            at = _after_space(text, at + 1)
+        elif mark != "]":
+            raise NotJSON("a comma or a closing bracket was expected")
+    if _after_space(text, at + 1) != len(text):
+        raise NotJSON("text after the value")
+    return found
 
 
 def _after_space(text: str, at: int) -> int:

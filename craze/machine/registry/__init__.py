@@ -2,6 +2,19 @@
 
 from .entries import Entry, decode, encode, read
 from .listing import Listing, bind
-from .scan import Scan, scan
+from .scan import Scan, any_live, scan
+from .sweep import Swept, sweep
 
-__all__ = ["Entry", "Listing", "Scan", "bind", "decode", "encode", "read", "scan"]
+__all__ = [
+    "Entry",
+    "Listing",
+    "Scan",
+    "Swept",
+    "any_live",
+    "bind",
+    "decode",
+    "encode",
+    "read",
+    "scan",
+    "sweep",
+]

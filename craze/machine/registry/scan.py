@@ -28,12 +28,7 @@ def scan(paths: Paths) -> Scan:
     Raises MachineError when the registry itself cannot be read.
     """
     found = Scan([], [])
-    if not trees.cache_exists(paths, paths.hosts):
-        return found
-    try:
-        names = sorted(os.listdir(paths.hosts))
-    except OSError as failure:
-        raise MachineError(f"{paths.hosts}: {reason(failure)}") from None
+    names = _names(paths)
     unfinished: dict[str, list[str]] = {}
     for name in names:
         unfinished.setdefault(name[: name.rfind(".") + 1], []).append(name)
@@ -42,6 +37,42 @@ def scan(paths: Paths) -> Scan:
         if extension == ".json" and is_host_id(host_id):
             _look(paths, host_id, found, unfinished)
     return found
+
+
+def any_live(paths: Paths) -> bool:
+    """Whether any host of this user lives, or cannot be told from one that does; it looks no
+    further than the first.
+
+    Raises MachineError when the registry itself cannot be read.
+    """
+    for host_id in _registered(paths):
+        try:
+            held = locks.probe(paths.host_lock(host_id))
+        except OSError:
+            return True
+        if held is True:
+            return True
+        if isinstance(held, locks.Lock):
+            held.release()  # whoever lists the hosts clears it away
+    return False
+
+
+def _registered(paths: Paths) -> list[str]:
+    return [
+        name.removesuffix(".json")
+        for name in _names(paths)
+        if name.endswith(".json") and is_host_id(name.removesuffix(".json"))
+    ]
+
+
+def _names(paths: Paths) -> list[str]:
+    """What lies in the registry, in order. Raises MachineError."""
+    if not trees.cache_exists(paths, paths.hosts):
+        return []
+    try:
+        return sorted(os.listdir(paths.hosts))
+    except OSError as failure:
+        raise MachineError(f"{paths.hosts}: {reason(failure)}") from None
 
 
 def _look(paths: Paths, host_id: str, found: Scan, unfinished: dict[str, list[str]]) -> None:

@@ -1,0 +1,1 @@
+"""The hub: every session of one user on a machine, behind one socket."""

@@ -1,0 +1,210 @@
+"""The life of a hub process: `craze hub`, from its lock to its exit.
+
+It takes its namespace's place, tells whoever started it, and serves until somebody stops it, its
+place is lost, or nothing on the machine needs it. Sessions never end with it: their hosts run on,
+and the next hub finds them in the registry.
+"""
+
+import os
+import signal
+import traceback
+from collections.abc import Mapping
+
+import gevent
+from gevent.event import Event
+
+import craze
+from craze import greenlets
+from craze.clock import Clock
+from craze.hub.admission import Admission
+from craze.hub.server import Hub
+from craze.machine import descriptors, environment, hubs, logs, registry, trees
+from craze.machine.durations import format_duration, parse_duration
+from craze.machine.errors import MachineError, reason
+from craze.machine.ids import host_id
+from craze.machine.paths import Paths
+from craze.machine.ready import ReadyPipe
+from craze.wire.limits import HUB_IDLE
+from craze.wire.times import format_time
+
+NAME = "craze hub"
+TICK = 1.0
+REGISTRY_LOOK = 5.0
+ORPHAN_SWEEP = 600.0
+
+
+class Held(Exception):
+    """Another process is this namespace's hub: there is nothing to do."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(f"another hub runs already (pid {pid or '?'})")
+
+
+def serve(paths: Paths, environ: Mapping[str, str], cwd: str, pipe: ReadyPipe | None) -> None:
+    """Be the namespace's hub until it is over, in `environ` as it reads in the directory `cwd`.
+
+    Raises Held and MachineError, having said so on the ready pipe.
+    """
+    ready = pipe or ReadyPipe()
+    try:
+        _Process(paths, environment.handed_on(environ, cwd), ready).run()
+    except hubs.Held as held:
+        ready.hub_held(held.pid, held.hub)
+        raise Held(held.pid) from None
+    except (MachineError, OSError) as failure:
+        ready.failed(reason(failure))
+        raise MachineError(reason(failure)) from None
+    finally:
+        ready.close()
+
+
+class _Process:
+    """One run of a hub."""
+
+    def __init__(self, paths: Paths, environ: Mapping[str, str], ready: ReadyPipe) -> None:
+        self._paths = paths
+        self._environ = environ
+        self._ready = ready
+        self._clock = Clock()
+        self._id = host_id()
+        self._hub: Hub | None = None
+        self._stopped = Event()
+        self._cause = ""
+        self._idle_after, self._idle_words = _idle(environ)
+
+    def run(self) -> None:
+        descriptors.raise_limit()
+        place = hubs.take(
+            self._paths,
+            self._id,
+            version=craze.__version__,
+            started_at=format_time(self._clock.now()),
+            sleep=gevent.sleep,
+        )
+        try:
+            self._place = place
+            self._open_log()
+            self._watch_signals()
+            self._serve()
+        finally:
+            place.leave()
+
+    def _serve(self) -> None:
+        admission = Admission(self._report)
+        self._admission = admission
+        hub = self._hub = Hub(
+            self._place.listener,
+            self._paths,
+            hub_id=self._id,
+            version=craze.__version__,
+            pid=os.getpid(),
+            report=self._report,
+            say=self._log,
+            failed=lambda: self._stop("its own fault"),
+            clock=self._clock,
+        )
+        self._log(f"hub {self._id} serving namespace {self._paths.namespace}")
+        if self._idle_words:
+            self._log(self._idle_words)
+        if not self._ready.hub_ok(self._id, self._paths.namespace, self._place.record.socket):
+            self._stop("its launcher went before it was ready")
+        watch = greenlets.spawn("watch", self._watch, hub, on_error=self._failed)
+        self._stopped.wait()
+        watch.kill()
+        hub.close(admission.wait)
+
+    # ---- the watch ----
+
+    def _watch(self, hub: Hub) -> None:
+        """Look once a second whether the hub still has a place, and a use."""
+        used = self._clock.monotonic()
+        looked = swept = used - ORPHAN_SWEEP
+        while True:
+            now = self._clock.monotonic()
+            lost = self._place.lost()
+            if lost:
+                self._stop(lost)
+                return
+            if now - swept >= ORPHAN_SWEEP:
+                swept = now
+                self._sweep()
+            if hub.clients or self._admission.running:
+                used = now
+            elif now - looked >= REGISTRY_LOOK or now - used >= self._idle_after:
+                looked = now
+                if self._needed():
+                    used = now
+            if now - used >= self._idle_after:
+                self._stop(f"idle for {format_duration(self._idle_after)}")
+                return
+            gevent.sleep(TICK)
+
+    def _needed(self) -> bool:
+        """Whether a host lives on this machine, or may."""
+        try:
+            return registry.any_live(self._paths)
+        except MachineError:
+            return True
+
+    def _sweep(self) -> None:
+        try:
+            swept = registry.sweep(self._paths, self._clock)
+        except MachineError as failure:
+            self._log(f"orphan sweep: {failure}")
+            return
+        if any(swept):
+            self._log(
+                f"orphan sweep: {swept.locks} orphan locks, {swept.temporaries} registry"
+                f" temporaries and {swept.sockets} refused sockets removed"
+            )
+
+    def _watch_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            gevent.signal_handler(number, self._stop, signal.Signals(number).name)
+        gevent.signal_handler(signal.SIGHUP, self._log, "hangup ignored; the hub runs on")
+
+    def _stop(self, cause: str) -> None:
+        """Bring about the end; the first cause counts."""
+        if not self._cause:
+            self._cause = cause
+            if self._hub is not None:
+                self._hub.closing = True  # from this instant: nobody comes in between
+            self._stopped.set()
+            self._log(f"stopping: {cause}")
+
+    def _failed(self, failure: BaseException) -> None:
+        self._report("watch", failure)
+        self._stop("its own fault")
+
+    # ---- what is said ----
+
+    def _open_log(self) -> None:
+        trees.cache(self._paths, self._paths.host_logs)
+        self._log = logs.LogFile(self._paths.hub_log, NAME, self._clock).write
+        # A greenlet that nobody answers for: what it held must not reach a log.
+        gevent.get_hub().print_exception = self._unowned
+
+    def _unowned(self, context: object, kind: type, failure: BaseException, _: object) -> None:
+        self._report(getattr(context, "name", "loop"), failure)
+
+    def _report(self, where: str, failure: BaseException) -> None:
+        # A traceback's frames say where; the words of a failure may hold a client's text, but for
+        # the system's own.
+        frames = traceback.extract_tb(failure.__traceback__)
+        at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+        words = f": {failure.strerror}" if isinstance(failure, OSError) and failure.strerror else ""
+        self._log(f"{where}: {type(failure).__name__}{at}{words}")
+
+
+def _idle(environ: Mapping[str, str]) -> tuple[float, str]:
+    """After how long without a use the hub goes, and what is wrong with CRAZE_HUB_IDLE."""
+    given = environ.get("CRAZE_HUB_IDLE", "").strip()
+    if not given:
+        return HUB_IDLE, ""
+    try:
+        seconds = parse_duration(given)
+        if seconds < 0:
+            raise ValueError
+    except ValueError:
+        return HUB_IDLE, "CRAZE_HUB_IDLE is no duration: 1m0s holds"
+    return seconds, ""
