@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import craze
 
-from . import failures
+from . import failures, providers
 from .failures import Failure
 from .flags import Flag
 from .manual import Page, render
@@ -21,6 +21,7 @@ from .manual import Page, render
 # Every command with its line in the help; hidden ones have none.
 COMMANDS = {
     "bridge": "be one session's socket on stdin and stdout",
+    "providers": "list the agents, and whether each can be started",
     "serve": "serve one session until it is stopped or left alone",
     "version": "print the version",
 }
@@ -63,17 +64,33 @@ class Command(TyperCommand):
     """A command whose help is a page, and which does not run where CRAZE_CONFIG is set."""
 
     def get_help(self, ctx: Any) -> str:
+        flags = [_flag(option) for option in self.params if option.param_type_name == "option"]
         page = Page(
             ctx.command_path,
             COMMANDS[ctx.info_name],
-            [ctx.command_path + " [--help]"],
+            [ctx.command_path + (" [FLAG...]" if flags else " [--help]")],
             self.help or "",
+            flags,
         )
         return render(page).rstrip("\n")
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().parse_args(ctx, args)
+        except _UsageError as failure:
+            failure.ctx = failure.ctx or ctx  # a flag's value that is wrong or not there has none
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         failures.refuse_config(os.environ)
         return super().invoke(ctx)
+
+
+def _flag(option: Any) -> Flag:
+    """A command's option as its page lists it."""
+    long, *_ = (name[2:] for name in option.opts if name.startswith("--"))
+    short = "".join(name[1:] for name in option.opts if not name.startswith("--"))
+    return Flag(long, "" if option.is_flag else option.metavar, option.help or "", short)
 
 
 app = typer.Typer(
@@ -108,6 +125,9 @@ def root(
 def version() -> None:
     """Prints the version of this craze, and nothing else."""
     print(craze.__version__)
+
+
+app.command(cls=Command)(providers.providers)
 
 
 def main(arguments: list[str]) -> int:

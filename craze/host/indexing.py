@@ -14,14 +14,15 @@ from gevent.queue import SimpleQueue
 from craze import greenlets
 from craze.clock import Clock
 from craze.machine.errors import MachineError
-from craze.machine.index import Index
+from craze.machine.index import Index, Unattended
 from craze.wire.titles import normalize
 
 CLOSE_WAIT = 5.0
 
 
 class Indexing:
-    """One session's row. `failed(text)` hears of a write that nobody waits for."""
+    """One session's row. `failed(text)` hears of a write that nobody waits for. `unattended` is
+    said of a session that nobody answers for."""
 
     def __init__(
         self,
@@ -31,11 +32,13 @@ class Indexing:
         session: str,
         clock: Clock,
         failed: Callable[[str], None],
+        unattended: Unattended | None = None,
     ) -> None:
         self._index = index
         self._about = (provider, workspace, session)
         self._clock = clock
         self._failed = failed
+        self._unattended = unattended
         self._provider_session = ""
         self._writes: SimpleQueue[Any] = SimpleQueue()
         self._writer = greenlets.spawn("index", self._write)
@@ -72,7 +75,13 @@ class Indexing:
             title, source, now, done = asked
             named = (provider, self._provider_session, workspace, session, now)
             try:
-                greenlets.on_thread(self._index.record, *named, title=title, source=source)
+                greenlets.on_thread(
+                    self._index.record,
+                    *named,
+                    title=title,
+                    source=source,
+                    unattended=self._unattended,
+                )
             except MachineError as failure:
                 if done is None:
                     self._failed(str(failure))

@@ -17,7 +17,6 @@ from gevent.event import Event
 
 import craze
 from craze import greenlets
-from craze.agents import providers
 from craze.agents.acp import AcpAgent
 from craze.agents.unstartable import Unstartable
 from craze.clock import Clock
@@ -28,7 +27,7 @@ from craze.host.indexing import Indexing
 from craze.host.options import Options
 from craze.host.server import Server
 from craze.host.session import Facts, Session
-from craze.machine import claims, config, index, logs, pgids, registry, stderr, trees
+from craze.machine import claims, config, index, logs, pgids, providers, registry, stderr, trees
 from craze.machine.errors import MachineError, reason
 from craze.machine.ids import host_id as new_host_id
 from craze.machine.ids import session_id as new_session_id
@@ -174,12 +173,21 @@ class _Host:
         started_at: int,
     ) -> Session:
         options = self._options
-        provider = self._provider(name)
+        provider = providers.named(self._config, name)
         incarnation = new_session_id(started_at)
         able = provider.capabilities() if provider else {}
+        permission_mode = "bypass" if options.force else "prompt"
         make_agent, program = self._agent(row, workspace, name, provider)
         self._indexing = Indexing(
-            index.Index(self._paths), name, workspace, session_id, self._clock, self._index_failed
+            index.Index(self._paths),
+            name,
+            workspace,
+            session_id,
+            self._clock,
+            self._index_failed,
+            index.Unattended(options.mode, permission_mode, options.model, options.effort)
+            if options.unattended
+            else None,
         )
         header = {
             "incarnation": incarnation,
@@ -203,7 +211,7 @@ class _Host:
             name,
             provider.label if provider else name,
             {**able, **HOST_CAPABILITIES},
-            permission_mode="bypass" if options.force else "prompt",
+            permission_mode=permission_mode,
             started_at=started_at,
         )
         return Session(
@@ -262,13 +270,6 @@ class _Host:
             )
 
         return make, program
-
-    def _provider(self, name: str) -> providers.Provider | None:
-        """What is known of a provider; None for one that cannot be started here."""
-        own = self._config.providers.get(name)
-        if own is None:
-            return providers.PROVIDERS.get(name)
-        return providers.custom(name, own.label, own.command, own.env)
 
     def _row(self) -> index.Row | None:
         """The saved session to load, or None for a new one."""

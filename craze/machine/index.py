@@ -10,7 +10,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from craze.wire.limits import INDEX_ROWS
@@ -44,6 +44,36 @@ class Load(NamedTuple):
         return self.craze_id or self.session
 
 
+class Unattended(NamedTuple):
+    """How a session that nobody answers for, another's sub-agent, was started, and is started
+    again; "" is what was not asked for."""
+
+    mode: str = ""  # ask or plan
+    permission_mode: str = ""  # bypass or prompt
+    model: str = ""
+    effort: str = ""
+
+    @classmethod
+    def read(cls, row: Row) -> "Unattended | None":
+        """What a row says of it; None for a person's session."""
+        if row.get("unattended") is not True:
+            return None
+        said = (row.get(member) for member in _UNATTENDED)
+        return cls(*(value if isinstance(value, str) else "" for value in said))
+
+    def write(self, row: Row) -> None:
+        """Make the row say this and nothing else of it."""
+        row["unattended"] = True
+        for member, value in zip(_UNATTENDED, self, strict=True):
+            row.pop(member, None)
+            if value:
+                row[member] = value
+
+
+# The members of a row that carry an Unattended, in its order.
+_UNATTENDED = ("mode", "permissionMode", "model", "effort")
+
+
 class Index:
     """The index of one craze directory. Methods block on the disk, writers on its lock too."""
 
@@ -72,14 +102,11 @@ class Index:
 
     def find(self, load: Load) -> Row | None:
         """The row that a load takes: the newest of a craze id, or the one of a key."""
-        if not load.craze_id:
-            key = (load.provider, load.session)
-            return next((row for row in self.rows() if _key(row) == key), None)
-        return _newest(row for row in self.rows() if row.get("crazeId") == load.craze_id)
+        return find(self.rows(), load)
 
     def newest(self, workspace: str) -> Row | None:
         """The newest row of a directory, compared as written."""
-        return _newest(row for row in self.rows() if row["cwd"] == workspace)
+        return newest(row for row in self.rows() if row["cwd"] == workspace)
 
     # ---- writing ----
 
@@ -91,7 +118,7 @@ class Index:
 
         def give(rows: list[Row]) -> Any:
             for there in rows:
-                if _key(there) == _key(row):
+                if key(there) == key(row):
                     there["crazeId"] = there.get("crazeId") or craze_id
                     return there["crazeId"]
             raise IndexBusy(CHANGED)
@@ -108,10 +135,11 @@ class Index:
         *,
         title: str = "",
         source: str = "none",
+        unattended: Unattended | None = None,
     ) -> None:
         """Write or renew a session's row. `source` says whose `title` it is: `fallback` fills an
         empty one, `agent` replaces one that is not pinned, `user` replaces and pins, `none` writes
-        no title.
+        no title. Without `unattended` the row stays whose it was.
 
         Raises IndexBusy, MachineError.
         """
@@ -119,7 +147,7 @@ class Index:
 
         def put(rows: list[Row]) -> None:
             for row in rows:
-                if _key(row) == (provider, session):
+                if key(row) == (provider, session):
                     rows.remove(row)
                     break
             else:
@@ -128,6 +156,8 @@ class Index:
             row.update(cwd=cwd, updatedAt=stamp)
             row["crazeId"] = row.get("crazeId") or craze_id
             _entitle(row, title, source)
+            if unattended is not None:
+                unattended.write(row)
             rows.append(row)
 
         self._change(put)
@@ -144,6 +174,27 @@ class Index:
             raise IndexBusy(BUSY) from None
         except (OSError, ValueError, RecursionError) as failure:
             raise MachineError(f"{self._path}: {reason(failure)}") from None
+
+
+def find(rows: Iterable[Row], load: Load) -> Row | None:
+    """The one of `rows` that a load takes."""
+    if load.craze_id:
+        return newest(row for row in rows if row.get("crazeId") == load.craze_id)
+    return next((row for row in rows if key(row) == (load.provider, load.session)), None)
+
+
+def newest(rows: Iterable[Row]) -> Row | None:
+    """The row that was updated last; of equals the first."""
+    return max(rows, key=updated, default=None)
+
+
+def key(row: Row) -> tuple[str, str]:
+    """What no two rows share: the provider and its session id."""
+    return row["provider"], row["sessionId"]
+
+
+def updated(row: Row) -> int:
+    return parse_time(row["updatedAt"])
 
 
 class LoadRefused(MachineError):
@@ -185,8 +236,8 @@ def _decode(data: bytes, path: str) -> list[Row]:
             if number > len(lines):
                 break  # cut short by a full disk or a kill: never a whole row
             raise MachineError(f"{path}:{number}: {failure}") from None
-        rows.pop(_key(row), None)
-        rows[_key(row)] = row
+        rows.pop(key(row), None)
+        rows[key(row)] = row
     return list(rows.values())
 
 
@@ -219,7 +270,7 @@ def _finite(text: str) -> float:
 
 def _encode(rows: list[Row]) -> bytes:
     while len(rows) > INDEX_ROWS:
-        rows.remove(min(rows, key=_updated))
+        rows.remove(min(rows, key=updated))
     return b"".join(
         json.dumps(row, sort_keys=True, separators=(",", ":")).encode() + b"\n" for row in rows
     )
@@ -234,15 +285,3 @@ def _entitle(row: Row, title: str, source: str) -> None:
         return
     row["title"] = title
     row["pinned"] = source == "user" or bool(row.get("pinned"))
-
-
-def _key(row: Row) -> tuple[str, str]:
-    return row["provider"], row["sessionId"]
-
-
-def _updated(row: Row) -> int:
-    return parse_time(row["updatedAt"])
-
-
-def _newest(rows: Any) -> Row | None:
-    return max(rows, key=_updated, default=None)

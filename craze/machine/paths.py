@@ -8,6 +8,7 @@ third, the runtime base, which `runtime` chooses.
 import os
 from collections.abc import Mapping
 
+from .digest import sha256_hex
 from .errors import MachineError, reason
 
 
@@ -61,13 +62,7 @@ def craze_home(environ: Mapping[str, str], cwd: str | None = None) -> str:
 
 def namespace(directory: str) -> str:
     """The namespace of a craze directory: eight hex digits of the SHA-256 of its path's bytes."""
-    # hashlib loads OpenSSL, megabytes of it, which no bridge needs for one digest.
-    try:
-        from _sha2 import sha256  # type: ignore[import-not-found]
-    except ImportError:
-        from _sha256 import sha256  # type: ignore[import-not-found]
-    digest: str = sha256(os.fsencode(directory)).hexdigest()
-    return digest[:8]
+    return sha256_hex(os.fsencode(directory))[:8]
 
 
 class Paths:

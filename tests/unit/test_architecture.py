@@ -24,9 +24,11 @@ ARROWS = {
     "machine": {"wire"},
     "host": {"wire", "events", "transcript", "eventlog", "engine", "agents", "machine"},
     "client": {"wire", "machine"},
-    # The flags, the help and the failures of the two commands without a command-line library.
-    "bridge": {"wire", "machine", "cli"},
-    "cli": {"wire", "machine", "host"},
+    "hub": {"wire", "machine", "client"},
+    # The flags, the help and the failures of the two commands without a command-line library; of
+    # the client only what finds a hub.
+    "bridge": {"wire", "machine", "client", "cli"},
+    "cli": {"wire", "machine", "host", "hub", "client"},
     "fakes": {"wire", "events", "engine", "agents", "host", "machine"},
     "__main__": {"bridge", "cli", "machine"},
     "greenlets": set(),

@@ -8,7 +8,7 @@ import pytest
 
 from craze.machine import index, locks
 from craze.machine.errors import MachineError
-from craze.machine.index import Index, IndexBusy, Load, LoadRefused
+from craze.machine.index import Index, IndexBusy, Load, LoadRefused, Unattended
 from craze.machine.paths import Paths, lock_beside
 
 SECOND = 1_000_000_000
@@ -177,6 +177,45 @@ def test_whose_title_counts(
     saved.record("grok", "p-1", "/w", "c", NOW, title=title, source=source)
     (after,) = saved.rows()
     assert (after.get("title"), after.get("pinned")) == (title_after, pinned_after)
+
+
+# ---- a session that nobody answers for ----
+
+
+def test_an_unattended_sessions_row_says_how_to_start_it_again(saved: Index, file: Path) -> None:
+    how = Unattended("plan", "prompt", "m-1", "high")
+    saved.record("grok", "p-1", "/w", "c-1", NOW, unattended=how)
+    saved.record("grok", "p-1", "/w", "c-1", NOW, title="T", source="fallback")
+    assert file.read_text() == (
+        '{"crazeId":"c-1","createdAt":"2026-09-21T14:13:20Z","cwd":"/w","effort":"high",'
+        '"mode":"plan","model":"m-1","permissionMode":"prompt","pinned":false,'
+        '"provider":"grok","sessionId":"p-1","title":"T","unattended":true,'
+        '"updatedAt":"2026-09-21T14:13:20Z"}\n'
+    )
+    assert Unattended.read(saved.rows()[0]) == how
+
+
+def test_what_it_was_not_started_with_is_not_in_its_row(saved: Index, file: Path) -> None:
+    file.write_text(line(**row("p-1", mode="ask", model="old", effort="low", parent="c-0")))
+    saved.record("grok", "p-1", "/w", "c", NOW, unattended=Unattended(permission_mode="bypass"))
+    (after,) = saved.rows()
+    assert after.keys() & {"mode", "model", "effort"} == set()
+    assert (after["permissionMode"], after["unattended"], after["parent"]) == (
+        "bypass",
+        True,
+        "c-0",
+    )
+    assert Unattended.read(after) == Unattended(permission_mode="bypass")
+
+
+@pytest.mark.parametrize("said", [{}, {"unattended": False}, {"unattended": "true"}])
+def test_a_persons_session(said: dict[str, Any]) -> None:
+    assert Unattended.read(row(mode="plan", **said)) is None
+
+
+def test_a_row_of_another_craze_is_read_as_far_as_it_can_be() -> None:
+    there = row(unattended=True, mode={"id": "plan"}, model="m", effort=None)
+    assert Unattended.read(there) == Unattended(model="m")
 
 
 def test_at_most_500_rows_are_kept_the_oldest_going_first(saved: Index, file: Path) -> None:

@@ -8,6 +8,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .config import Config
+
 # The first twelve session capabilities, in wire order (protocol tables 6.3).
 CAPABILITIES = (
     "interject",
@@ -137,6 +139,14 @@ def custom(name: str, label: str, command: Sequence[str], env: Mapping[str, str]
     )
 
 
+def named(settings: Config, name: str) -> Provider | None:
+    """What is known of a provider; None for one that cannot be started here."""
+    own = settings.providers.get(name)
+    if own is None:
+        return PROVIDERS.get(name)
+    return custom(name, own.label, own.command, own.env)
+
+
 def resolve(
     provider: Provider,
     *,
@@ -178,10 +188,11 @@ def resolve(
 
 
 def _which(binary: str, path: str) -> str:
-    """An executable file on PATH. A word with a slash in it is a path already; an empty or relative
-    entry is passed over, so that a session's directory never chooses its agent."""
+    """An executable file on PATH. A word with a slash in it is a path already; a relative one is
+    passed over, and so is an empty or relative entry: a session's directory never chooses its
+    agent."""
     if "/" in binary:
-        return binary if _executable(binary) else ""
+        return binary if os.path.isabs(binary) and _executable(binary) else ""
     for folder in path.split(os.pathsep):
         if os.path.isabs(folder) and _executable(os.path.join(folder, binary)):
             return os.path.join(folder, binary)

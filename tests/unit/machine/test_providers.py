@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from craze.agents import providers
-from craze.agents.providers import PROVIDERS, Missing
+from craze.machine import config, providers
+from craze.machine.paths import Paths
+from craze.machine.providers import PROVIDERS, Missing
 
 CONFIG = "/home/me/.craze/config.toml"
 
@@ -136,7 +137,7 @@ def test_capabilities(name: str, able: str) -> None:
     assert [word for word, can in capabilities.items() if can] == able.split()
 
 
-def test_a_provider_of_the_users_own(tmp_path: Path) -> None:
+def test_a_provider_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = providers.custom("codex", "", ["codex-acp", "--fast"], {"KEY": "1"})
     assert (made.label, made.dialect) == ("codex", "")
     assert not made.capabilities()["interject"]
@@ -152,6 +153,21 @@ def test_a_provider_of_the_users_own(tmp_path: Path) -> None:
         f"install it, or set [providers.codex].command in {CONFIG}"
     )
     by_path = providers.custom("x", "X", [found], {})
+    monkeypatch.chdir(tmp_path)
+    relative = providers.custom("x", "X", ["./codex-acp"], {})
+    assert isinstance(providers.resolve(relative, path="", config=CONFIG), Missing)
     assert providers.resolve(by_path, path="", config=CONFIG) == found
     gone = providers.resolve(providers.custom("x", "X", ["/no/x"], {}), path="", config=CONFIG)
     assert isinstance(gone, Missing)
+
+
+def test_the_providers_that_a_configuration_knows() -> None:
+    settings = config.load(Paths("/nowhere", "/nowhere/.craze"), {})
+    own = config.Provider("codex", ("codex-acp", "-x"), "Codex", {"A": "1"})
+    settings = settings._replace(providers={"codex": own})
+    assert providers.named(settings, "grok") is PROVIDERS["grok"]
+    assert providers.named(settings, "codex") == providers.custom(
+        "codex", "Codex", ["codex-acp", "-x"], {"A": "1"}
+    )
+    assert providers.named(settings, "native") is None
+    assert providers.named(settings, "gone") is None
