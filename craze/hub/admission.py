@@ -44,23 +44,28 @@ class Admission:
         self._most = most
         self._idle = Event()
         self._idle.set()
+        self._counted = 0
         self.running = 0
 
-    def run(self, name: str, work: Callable[[], bytes], outcome: Outcome) -> None:
-        """Begin `work`, whose end settles `outcome`. Raises Refusal `busy`."""
-        if self.running >= self._most:
+    def run(
+        self, name: str, work: Callable[[], bytes], outcome: Outcome, *, counted: bool = True
+    ) -> None:
+        """Begin `work`, whose end settles `outcome`. What is `counted` needs one of the places.
+        Raises Refusal `busy`."""
+        if counted and self._counted >= self._most:
             raise Refusal(
                 "busy", f"{self._most} sessions are being created or reopened already: try again"
             )
+        self._counted += counted
         self.running += 1
         self._idle.clear()
-        greenlets.spawn(name, self._run, name, work, outcome)
+        greenlets.spawn(name, self._run, name, work, outcome, counted)
 
     def wait(self) -> None:
         """Wait until nothing is in flight."""
         self._idle.wait()
 
-    def _run(self, name: str, work: Callable[[], bytes], outcome: Outcome) -> None:
+    def _run(self, name: str, work: Callable[[], bytes], outcome: Outcome, counted: bool) -> None:
         try:
             outcome.settle(work())
         except Refusal as refusal:
@@ -69,6 +74,7 @@ class Admission:
             self._report(name, failure)
             outcome.settle(Refusal("failed", f"the {name} failed inside this hub"))
         finally:
+            self._counted -= counted
             self.running -= 1
             if not self.running:
                 self._idle.set()

@@ -74,6 +74,12 @@ class Link:
     def close(self) -> None:
         self._sock.close()
 
+    def __enter__(self) -> "Link":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _line(self) -> bytes:
         while not self._lines:
             data = self._sock.recv(CHUNK)

@@ -9,6 +9,7 @@ import os
 import signal
 import traceback
 from collections.abc import Mapping
+from typing import Any
 
 import gevent
 from gevent.event import Event
@@ -16,14 +17,21 @@ from gevent.event import Event
 import craze
 from craze import greenlets
 from craze.clock import Clock
+from craze.hub import saved
 from craze.hub.admission import Admission
+from craze.hub.create import Creates
+from craze.hub.options import create_options
+from craze.hub.poll import UNREADABLE
+from craze.hub.reopen import Reopens
 from craze.hub.server import Hub
-from craze.machine import descriptors, environment, hubs, logs, registry, trees
+from craze.hub.spawn import Spawner
+from craze.machine import config, descriptors, environment, hubs, logs, registry, trees
 from craze.machine.durations import format_duration, parse_duration
 from craze.machine.errors import MachineError, reason
 from craze.machine.ids import host_id
 from craze.machine.paths import Paths
 from craze.machine.ready import ReadyPipe
+from craze.wire.codes import Refusal
 from craze.wire.limits import HUB_IDLE
 from craze.wire.times import format_time
 
@@ -104,6 +112,7 @@ class _Process:
             clock=self._clock,
         )
         self._log(f"hub {self._id} serving namespace {self._paths.namespace}")
+        self._serve_more(hub)
         if self._idle_words:
             self._log(self._idle_words)
         if not self._ready.hub_ok(self._id, self._paths.namespace, self._place.record.socket):
@@ -112,6 +121,49 @@ class _Process:
         self._stopped.wait()
         watch.kill()
         hub.close(admission.wait)
+
+    def _serve_more(self, hub: Hub) -> None:
+        """Have the hub serve what it needs the machine for."""
+        paths, environ, clock = self._paths, self._environ, self._clock
+        admission = self._admission
+        spawner = Spawner(paths, environ, pid=os.getpid(), say=self._log)
+        sockets = os.path.dirname(self._place.record.socket)
+        seen = hub.poll.seen
+        creates = Creates(paths, environ, sockets, admission, spawner, clock, seen)
+        reopens = Reopens(paths, environ, admission, spawner, clock, seen)
+        hub.titles = True
+        hub.handlers.update(
+            {
+                "session.create": creates.create,
+                "session.reopen": reopens.reopen,
+                "sessions.createOptions": self._options,
+                "sessions.saved": self._saved,
+            }
+        )
+
+    def _options(self, args: dict[str, Any]) -> bytes:
+        told: list[str] = []  # the log is the loop's
+        result: bytes = greenlets.on_thread(
+            create_options, self._paths, self._environ, pid=os.getpid(), report=told.append
+        )
+        for line in told:
+            self._log(line)
+        return result
+
+    def _saved(self, args: dict[str, Any]) -> bytes:
+        try:
+            live, unreadable = registry.scan(self._paths)
+        except MachineError as failure:
+            live, unreadable = [], [f"the registry: {failure}"]
+        if unreadable:
+            self._log(f"a saved list was refused: {unreadable[0]} cannot be read")
+            raise Refusal("host_unreachable", UNREADABLE)
+        told: list[str] = []
+        rows = greenlets.on_thread(saved.read, self._paths, told.append)
+        for line in told:
+            self._log(line)
+        settings = greenlets.on_thread(config.load, self._paths, self._environ)
+        return saved.saved(rows, live, args, settings)
 
     # ---- the watch ----
 

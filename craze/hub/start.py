@@ -1,0 +1,115 @@
+"""A session that is coming up: waiting for its start, prompting it, and reading its row."""
+
+from craze.client.errors import Refused
+from craze.clock import Clock
+from craze.hub import roster
+from craze.hub.link import Link, Lost, NoAnswer, own_row
+from craze.machine import registry
+from craze.machine.durations import format_duration
+from craze.machine.errors import MachineError
+from craze.machine.paths import Paths
+from craze.wire import json
+from craze.wire.codes import Refusal
+from craze.wire.limits import CREATE_DETACH, CREATE_PROMPT, CREATE_ROW, KIB
+
+NAME = "craze hub create"
+
+# Nobody reads what the attachment says, so it is to say little.
+_BUDGET = {"snapshotBytes": 64 * KIB}
+
+
+def wait(link: Link, session: str, timeout: float, *, bound: float) -> str:
+    """Wait for the start of the session behind `link`; the attachment's subscription, "" for none.
+
+    Raises Refusal `start_failed`: for a start that failed, and for one that did not end in time,
+    which is told as `bound` seconds. Raises Lost, and Refused for a host that serves no such
+    session or is on its way out.
+    """
+    params = {"sessionId": session, "when": "ready", "budget": _BUDGET}
+    try:
+        answer = json.parse(link.ask("session.attach", params, timeout))
+    except NoAnswer:
+        words = f"the session did not start within {format_duration(bound)}"
+        raise Refusal("start_failed", words, cause=words) from None
+    except Refused as refused:
+        if refused.reason == "start_failed":
+            raise failed(refused) from None
+        if refused.reason == "snapshot_too_large":
+            return ""  # it is up
+        raise
+    return str(answer.get("subscription", "")) if isinstance(answer, dict) else ""
+
+
+def failed(refused: Refused) -> Refusal:
+    """A host's `start_failed` as the hub's own."""
+    cause = refused.cause or refused.message
+    return Refusal("start_failed", f"the session did not start: {cause}", cause=cause)
+
+
+def prompt(link: Link, session: str, subscription: str, text: str) -> tuple[str, str]:
+    """Send the first prompt: what became of it, and why where that is not `accepted`.
+
+    The link is let go of: politely after an answer, at once without one.
+    """
+    if not text:
+        outcome = "none", ""
+    else:
+        params = {"sessionId": session, "commandId": "1", "text": text, "mode": "queue"}
+        try:
+            link.ask("session.prompt", params, CREATE_PROMPT)
+            outcome = "accepted", ""
+        except NoAnswer:
+            return "unknown", f"no answer to the prompt within {CREATE_PROMPT:g}s"
+        except Lost as lost:
+            return "unknown", f"the answer to the prompt was lost: {lost}"
+        except Refused as refused:
+            outcome = "refused", refused.message
+    leave(link, session, subscription)
+    return outcome
+
+
+def leave(link: Link, session: str, subscription: str) -> None:
+    """End the attachment, if it is still there to be ended."""
+    try:
+        if subscription:
+            params = {"sessionId": session, "subscription": subscription}
+            link.ask("session.detach", params, CREATE_DETACH)
+    except (Lost, Refused):
+        return
+
+
+class Fresh:
+    """A session's roster row, read from its host just now: `line` as raw JSON, `session` the craze
+    session id that host and registry name, "" where they name none or two."""
+
+    __slots__ = ("entry", "line", "row", "session", "version")
+
+    def __init__(self, paths: Paths, known: registry.Entry, version: str, clock: Clock) -> None:
+        """`known` is what is known of the host, should the registry say nothing more."""
+        self.version = version
+        self.row = b""
+        named = ""
+        until = clock.monotonic() + CREATE_ROW
+        try:
+            with Link(known.socket, CREATE_ROW) as link:
+                link.hello(NAME, max(until - clock.monotonic(), 0.001))
+                self.version = link.version
+                left = max(until - clock.monotonic(), 0.001)
+                self.row = own_row(link.ask("sessions.list", {}, left))
+                named = _session(self.row)
+        except (Lost, Refused):
+            pass
+        try:
+            self.entry = registry.read(paths, known.hostId)
+        except (FileNotFoundError, MachineError):
+            self.entry = known
+        status = roster.REACHABLE if self.row else roster.UNREACHABLE
+        self.line = roster.encode(self.entry, self.version, status, self.row)
+        own = self.entry.crazeSessionId
+        self.session = own if named in ("", own) else ""
+
+
+def _session(row: bytes) -> str:
+    """The session that a host's row names."""
+    session = json.parse(row).get("sessionId") if row else ""
+    return session if isinstance(session, str) else ""
