@@ -8,7 +8,6 @@ ends. On the way out nothing of it stays: no entry, no socket, no agent, no clai
 import os
 import platform
 import signal
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,7 +26,18 @@ from craze.host.indexing import Indexing
 from craze.host.options import Options
 from craze.host.server import Server
 from craze.host.session import Facts, Session
-from craze.machine import claims, config, index, logs, pgids, providers, registry, stderr, trees
+from craze.machine import (
+    claims,
+    config,
+    faults,
+    index,
+    logs,
+    pgids,
+    providers,
+    registry,
+    stderr,
+    trees,
+)
 from craze.machine.errors import MachineError, reason
 from craze.machine.ids import host_id as new_host_id
 from craze.machine.ids import session_id as new_session_id
@@ -90,8 +100,7 @@ class _Host:
         self._id = options.host_id or new_host_id()
         trees.cache(self._paths, self._paths.host_logs)  # of the log and of the agent's groups
         self._log = self._open_log()
-        # A greenlet that nobody answers for: what it held must not reach a log.
-        gevent.get_hub().print_exception = self._unowned
+        faults.catch(self._report)
         self._stopped = Event()
         self._cause = ""
 
@@ -404,16 +413,8 @@ class _Host:
     def _warn(self, warning: str) -> None:
         self._log(warning.removeprefix("craze: "))
 
-    def _unowned(self, context: object, kind: type, failure: BaseException, _: object) -> None:
-        self._report(getattr(context, "name", "loop"), failure)
-
     def _report(self, where: str, failure: BaseException) -> None:
-        # A traceback's frames say where; the words of a failure may hold a client's text, but for
-        # the system's own.
-        frames = traceback.extract_tb(failure.__traceback__)
-        at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-        words = f": {failure.strerror}" if isinstance(failure, OSError) and failure.strerror else ""
-        self._log(f"{where}: {type(failure).__name__}{at}{words}")
+        self._log(faults.describe(where, failure))
 
     def _index_failed(self, error: str) -> None:
         self._session.post(port.TitleWritten(None, error))

@@ -7,7 +7,6 @@ and the next hub finds them in the registry.
 
 import os
 import signal
-import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +24,7 @@ from craze.hub.poll import UNREADABLE
 from craze.hub.reopen import Reopens
 from craze.hub.server import Hub
 from craze.hub.spawn import Spawner
-from craze.machine import config, descriptors, environment, hubs, logs, registry, trees
+from craze.machine import config, descriptors, environment, faults, hubs, logs, registry, trees
 from craze.machine.durations import format_duration, parse_duration
 from craze.machine.errors import MachineError, reason
 from craze.machine.ids import host_id
@@ -233,19 +232,10 @@ class _Process:
     def _open_log(self) -> None:
         trees.cache(self._paths, self._paths.host_logs)
         self._log = logs.LogFile(self._paths.hub_log, NAME, self._clock).write
-        # A greenlet that nobody answers for: what it held must not reach a log.
-        gevent.get_hub().print_exception = self._unowned
-
-    def _unowned(self, context: object, kind: type, failure: BaseException, _: object) -> None:
-        self._report(getattr(context, "name", "loop"), failure)
+        faults.catch(self._report)
 
     def _report(self, where: str, failure: BaseException) -> None:
-        # A traceback's frames say where; the words of a failure may hold a client's text, but for
-        # the system's own.
-        frames = traceback.extract_tb(failure.__traceback__)
-        at = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-        words = f": {failure.strerror}" if isinstance(failure, OSError) and failure.strerror else ""
-        self._log(f"{where}: {type(failure).__name__}{at}{words}")
+        self._log(faults.describe(where, failure))
 
 
 def _idle(environ: Mapping[str, str]) -> tuple[float, str]:

@@ -1,5 +1,5 @@
-"""What killed hosts left behind and no look at the registry finds: locks without an entry, temporary
-files, and sockets that refuse.
+"""What killed hosts left behind and no look at the registry finds: locks without an entry,
+temporary files, and sockets that refuse.
 
 Only what has lain for ten minutes is touched: a host that is just coming up has made some of its
 files and not yet the others.
