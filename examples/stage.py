@@ -1,15 +1,14 @@
-"""What the examples share: a machine of their own, a host on an agent, and two clients of it.
+"""What the examples share: a machine of their own, its hub, a session on an agent, and two clients.
 
-Everything happens under one temporary home, which is gone afterwards. A session is served as
-`craze` serves any: `craze serve` runs the agent, one client dials its socket, the other one talks
-through `craze bridge` on pipes, as it would over ssh.
+Everything happens under one temporary home, which is gone afterwards. Nothing is started by hand
+but `craze bridge`, on pipes, as it would be over ssh: the first one with `--hub` starts the
+machine's hub, and the hub starts the session.
 """
 
 import json
 import os
-import select
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
@@ -17,22 +16,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from craze.client import Attachment, Client, ClientError, Program
+from craze.client import Attachment, Client, ClientError, Program, Roster, splice
 from craze.wire.plain import plain_line
 
 CRAZE = [sys.executable, "-P", "-m", "craze"]  # -P: a folder here called craze is none
-READY = 30.0  # seconds for a host to say that it is ready
-ENDED = 20.0  # seconds for it to be gone once it was stopped
+ENDED = 20.0  # seconds for everything to be gone once it was stopped
 
 
 class Stage:
-    """A private home with a host in it, serving one session of `command`, an ACP agent, which has
-    the variables of `env` besides the host's own."""
+    """A private home where `command`, an ACP agent, is the provider `demo`; it has the variables of
+    `env` besides its host's own."""
 
     def __init__(self, command: list[str], env: Mapping[str, str]) -> None:
         # Short, since a Unix socket's path may be no longer than 100 bytes.
         self.root = Path(tempfile.mkdtemp(prefix="craze-demo-", dir="/tmp"))
-        self._host: subprocess.Popen[bytes] | None = None
         self.work = self.root / "work"
         for folder in ("work", "home", "home/.craze", "run"):
             (self.root / folder).mkdir(mode=0o700)
@@ -50,45 +47,24 @@ class Stage:
         """
         (self.root / "home/.craze/config.toml").write_text(config)
 
-    def serve(self) -> dict[str, Any]:
-        """Start the host and return its ready line."""
-        reading, writing = os.pipe()
-        try:
-            self._host = subprocess.Popen(
-                [*CRAZE, "serve", "--provider=demo", "--no-force", f"--workspace={self.work}"],
-                env=self.environment | {"CRAZE_READY_FD": str(writing), "CRAZE_HOST_CHILD": "1"},
-                stdin=subprocess.DEVNULL,
-                pass_fds=[writing],
-                start_new_session=True,
-            )
-        finally:
-            os.close(writing)
-        with os.fdopen(reading, "rb") as pipe:
-            if not select.select([pipe], [], [], READY)[0]:
-                raise SystemExit(f"the host said nothing within {READY:g} s")
-            ready: dict[str, Any] = json.loads(pipe.readline() or b'{"error":"the host exited"}')
-        if not ready.get("ok"):
-            raise SystemExit(f"the host did not start: {ready['error']}")
-        return ready
+    def hub(self) -> Program:
+        """A new bridge to the machine's hub, as the stream of a client; it starts the hub where
+        none runs."""
+        return Program([*CRAZE, "bridge", "--hub"], self.environment)
 
     def bridge(self, session: str) -> Program:
-        """A new bridge to the session, as the stream of a client."""
+        """A new bridge to a session's own host."""
         return Program([*CRAZE, "bridge", "--session", session], self.environment)
 
-    def gone(self) -> int:
-        """Wait until the host has ended by itself: its exit code."""
-        assert self._host is not None
-        return self._host.wait(ENDED)
-
-    def left(self) -> list[str]:
-        """The command lines of what still runs in this home (where there is a /proc to ask)."""
+    def left(self) -> dict[int, str]:
+        """What still runs in this home, by pid (where there is a /proc to ask)."""
         mark = f"CRAZE_RUNTIME_DIR={self.root}/run".encode()
-        found = []
+        found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 if mark in (folder / "environ").read_bytes().split(b"\0"):
                     words = (folder / "cmdline").read_bytes()
-                    found.append(words.replace(b"\0", b" ").decode(errors="replace"))
+                    found[int(folder.name)] = words.replace(b"\0", b" ").decode(errors="replace")
             except OSError:
                 continue  # it has just gone, or is another user's
         return found
@@ -101,14 +77,13 @@ class Stage:
         assert not left, f"still running: {left}"
 
     def close(self) -> None:
-        """End the host, if it still runs, and remove the home."""
-        if self._host is not None and self._host.poll() is None:
-            self._host.terminate()
-            try:
-                self._host.wait(ENDED)
-            except subprocess.TimeoutExpired:
-                self._host.kill()
-                self._host.wait()
+        """End what a failure has left running, and remove the home."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for pid in self.left():
+                os.kill(pid, number)
+            deadline = time.monotonic() + ENDED
+            while self.left() and time.monotonic() < deadline:
+                time.sleep(0.02)
         shutil.rmtree(self.root)
 
 
@@ -189,60 +164,104 @@ def play(command: list[str], prompt: str, patience: float, env: Mapping[str, str
 
 
 def _play(stage: Stage, prompt: str, patience: float) -> None:
-    ready = stage.serve()
-    session = ready["crazeSessionId"]
-    title("A host serves a session")
-    print(f"  session {session}\n  socket  {ready['socket']}")
+    title("`craze bridge --hub` on pipes: there is no hub, so it starts one")
+    with Client(stage.hub, kind="demo") as client:
+        hub = client.hello["endpoint"]
+        print(f"  hub {hub['hostId']}, craze {hub['crazeVersion']}")
+        options = client.request("sessions.createOptions")
+        for provider in options["providers"]:
+            print(plain_line(f"  {provider['id']}: {provider.get('reason') or provider['state']}"))
+        with client.subscribe() as roster:
+            assert roster.sessions == []
+            _session(stage, client, roster, prompt, patience)
+            title("The hub goes when nobody needs it; this one is told to")
+            os.kill(hub["pid"], signal.SIGTERM)
 
-    title("Two clients attach: one to its socket, one through `craze bridge` on pipes")
-    with Client(ready["socket"], name="demo") as client:
-        direct = Seat("direct", client, client.attach(timeout=patience))
-        remote = Client(lambda: stage.bridge(session), session=session, name="demo")
+
+def _session(stage: Stage, client: Client, roster: Roster, prompt: str, patience: float) -> None:
+    title("The hub creates a session, and its list says so")
+    created = client.request(
+        "session.create",
+        timeout=patience,
+        cwd=str(stage.work),
+        provider="demo",
+        permissionMode="prompt",
+        title="A demonstration",
+    )["session"]
+    session = created["sessionId"]
+    tell(roster, created["hostId"], lambda row: row["title"] == "A demonstration", patience)
+
+    title("Two clients: one through `craze bridge --session`, one through the hub's splice")
+    near = Client(lambda: stage.bridge(session), session=session, kind="demo")
+    through_hub = splice(stage.hub, session)
+    with near:
+        bridge = Seat("bridge", near, near.attach(timeout=patience))
+        far = Client(through_hub, session=session, kind="demo")
         try:
-            bridge = Seat("bridge", remote, remote.attach(timeout=patience))
-            for seat in (direct, bridge):
+            spliced = Seat("hub", far, far.attach(timeout=patience))
+            for seat in (bridge, spliced):
                 after = seat.attachment.after
                 assert after is not None
                 seat.say(f"{seat.client.hello['clientId']}, from the snapshot at seq {after.seq}")
 
             title("A prompt, and what both see of the turn")
-            direct.say(f"> {prompt}")
-            direct.client.command("session.prompt", text=prompt, mode="queue")
-            halfway = direct.until(("permission", "text", "end"), patience)
-            bridge.until((kind(halfway),), patience)
+            bridge.say(f"> {prompt}")
+            bridge.client.command("session.prompt", text=prompt, mode="queue")
+            halfway = bridge.until(("permission", "text", "end"), patience)
+            spliced.until((kind(halfway),), patience)
         finally:
-            remote.close()
+            far.close()
 
-        title("In mid-turn the bridge's client is gone; the session goes on")
-        identity, cursor = remote.identity, bridge.attachment.cursor
+        title("In mid-turn the hub's client is gone; the session goes on")
+        identity, cursor = far.identity, spliced.attachment.cursor
         assert identity is not None
         assert cursor is not None
-        bridge.say(f"gone, after seq {cursor.seq}")
+        spliced.say(f"gone, after seq {cursor.seq}")
         end = halfway
         while kind(end) != "end":
             if end["type"] == "permission":
-                answer(direct, end["permission"])
-            end = direct.until(("permission", "end"), patience)
+                tell(roster, created["hostId"], lambda row: row["pendingAsks"] > 0, patience)
+                answer(bridge, end["permission"])
+            end = bridge.until(("permission", "end"), patience)
 
         title("It comes back: the same client, from where it stood")
-        with Client(
-            lambda: stage.bridge(session), session=session, name="demo", resume=identity
-        ) as again:
-            bridge.client, bridge.attachment = again, again.attach(cursor=cursor)
+        with Client(through_hub, session=session, kind="demo", resume=identity) as again:
+            spliced.client, spliced.attachment = again, again.attach(cursor=cursor)
             assert again.hello["resumed"] is True
-            assert bridge.attachment.snapshot is None  # nothing had to be told anew
-            bridge.say(f"{again.hello['clientId']} resumed, after seq {cursor.seq}")
+            assert spliced.attachment.snapshot is None  # nothing had to be told anew
+            spliced.say(f"{again.hello['clientId']} resumed, after seq {cursor.seq}")
             if kind(halfway) != "end":
-                bridge.until(("end",), patience)
-            both = [seq for seq in direct.seen if seq >= bridge.seen[0]]
-            assert bridge.seen == both == list(range(both[0], both[-1] + 1))
+                spliced.until(("end",), patience)
+            both = [seq for seq in bridge.seen if seq >= spliced.seen[0]]
+            assert spliced.seen == both == list(range(both[0], both[-1] + 1))
             print(f"\n  Both saw the same {len(both)} events, each once and in order.")
 
-            title("A stop, and both hear the end")
-            direct.client.command("session.stop")
-            for seat in (direct, bridge):
+            title("A stop: both hear the end, and the session leaves the list")
+            bridge.client.command("session.stop")
+            for seat in (bridge, spliced):
                 assert seat.until(("reset",), patience)["reason"] == "session_closed"
-    assert stage.gone() == 0
+    tell(roster, created["hostId"], None, patience)
+
+
+def tell(roster: Roster, host: str, wanted: Any, patience: float) -> None:
+    """Read the roster's changes up to the one where `wanted(row)` holds of the host's row; without
+    `wanted`, to where the host leaves it."""
+    deadline = time.monotonic() + patience
+    while (left := deadline - time.monotonic()) > 0:
+        note = roster.next(left)
+        if note is None or note.method != "roster":
+            continue
+        if host in note.params["removes"]:
+            print(f"  roster | {host} left")
+            assert wanted is None, "it left too early"
+            return
+        for listed in note.params["upserts"]:
+            row = listed.get("row")
+            if listed["hostId"] == host and row and wanted is not None and wanted(row):
+                waits = ", waits for somebody" if row["pendingAsks"] else ""
+                print(plain_line(f"  roster | {host} {row['title']!r} {row['activity']}{waits}"))
+                return
+    raise SystemExit(f"the roster said nothing of that within {patience:g} s")
 
 
 def answer(seat: Seat, permission: dict[str, Any]) -> None:
