@@ -4,7 +4,7 @@ What protocol 1 itself bounds is in `craze.wire.limits`. A class takes the ones 
 wait for as arguments.
 """
 
-from craze.wire.limits import KIB, MIB
+from craze.wire.limits import KIB, MIB, REOPEN_LOAD
 
 # The process.
 STDERR_TAIL = 2048
@@ -22,11 +22,18 @@ POLL = 0.050  # where there is no pidfd
 # The protocol.
 INITIALIZE = 150.0  # a first start may download the agent; the hub's own bound is shorter
 NEW_SESSION = 90.0
-LOAD_SESSION = 90.0
+LOAD_SESSION = REOPEN_LOAD
 SETTING = 30.0
 INTERJECT = 30.0
 CANCEL_WRITE = 2.0
 CLOSE_WRITE = 0.5
+
+# The end of a replay, which nothing marks.
+REPLAY_BEGINS = 1.0  # for an agent that answers a load before it replays anything
+REPLAY_QUIET = 0.25  # with nothing more of it: it is over
+REPLAY_LATE = 15.0  # it is taken for over, whatever comes
+REPLAY_COMPARED = 50_000  # updates; what comes after them is not compared
+REPLAY_HELD = 16 * MIB  # of a repetition; a larger one is not left out
 
 # What is kept of a session.
 TOOLS_KEPT = 256

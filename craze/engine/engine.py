@@ -38,8 +38,8 @@ class Engine:
     """The engine of one incarnation of a session.
 
     `log` is committed to and `model` is its fold. `force` allows permissions without asking;
-    `capabilities` are the session's by wire name; `title` is a pinned one, published at once; `now`
-    is the host's birth, nanoseconds.
+    `capabilities` are the session's by wire name; `title` is published at once, and `pinned` where
+    a user gave it; `now` is the host's birth, nanoseconds.
     """
 
     __slots__ = (
@@ -74,6 +74,7 @@ class Engine:
         interactive: bool = True,
         capabilities: dict[str, bool],
         title: str = "",
+        pinned: bool = True,
         now: int = 0,
     ) -> None:
         self._stage = Stage(log, now)
@@ -101,7 +102,7 @@ class Engine:
         self._born = self._changed = now
         self._replay_ended = 0
         if title:
-            self._title.set(title)
+            self._title.begin(title, pinned)
 
     def __repr__(self) -> str:
         return f"<Engine {self.state} {self._turns.running or 'no turn'}>"

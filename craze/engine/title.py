@@ -21,6 +21,11 @@ class Title:
         self.pinned = False
         self._stage = stage
 
+    def begin(self, title: str, pinned: bool) -> None:
+        """The title that the session comes with."""
+        self.text, self.pinned = title, pinned
+        self._stage.commit(build.meta({"title": title}))
+
     def set(self, title: str, cause: str = "") -> None:
         """The user's title: published and pinned. Raises Refusal `bad_request` for a blank one."""
         text = titles.normalize(title)

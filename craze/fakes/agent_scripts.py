@@ -6,6 +6,7 @@ from typing import Any
 
 import craze.fakes.agent_bad as agent_bad
 import craze.fakes.agent_grok as agent_grok
+import craze.fakes.agent_load as agent_load
 import craze.fakes.agent_settings as agent_settings
 from craze.fakes.agent import Agent, Refused, Script, Turn
 
@@ -346,6 +347,7 @@ SCRIPTS: dict[str, Script] = {
     "grok-prompt-dump": Script(_prompt_dump, grok=True),
     "grok-reject-image": Script(_reject_image, grok=True),
     **agent_settings.scripts(_echo),
+    **agent_load.scripts(_echo, agent_settings.settings),
     **agent_grok.SCRIPTS,
     **agent_bad.scripts(_echo, permission),
 }

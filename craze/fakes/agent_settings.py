@@ -1,4 +1,4 @@
-"""Scripts of craze-fake-agent about models, options and loading: what a session is opened with."""
+"""Scripts of craze-fake-agent about models and options: what a session is opened with."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,6 @@ from craze.fakes.agent import (
     Refused,
     Script,
     Turn,
-    load_session,
     new_session,
     select_option,
     set_option,
@@ -28,7 +27,8 @@ def _effort(agent: Agent, turn: Turn) -> None:
     agent.text("effort:" + agent.option("effort")["currentValue"])
 
 
-def _settings(agent: Agent, turn: Turn) -> None:
+def settings(agent: Agent, turn: Turn) -> None:
+    """Say what everything is set to."""
     options = ",".join(f"{o['id']}={o['currentValue']}" for o in agent.options)
     agent.text(f"mode={agent.mode} model={agent.model} {options}")
 
@@ -138,58 +138,30 @@ def _permodel(how: str) -> dict[str, Callable[[Agent, dict[str, Any]], Any]]:
     }
 
 
-# ---- loading ----
-
-
-def _missing(agent: Agent, params: dict[str, Any]) -> Any:
-    raise Refused(-32002, f"session not found: {params['sessionId']}")
-
-
-def _load_long(agent: Agent, params: dict[str, Any]) -> Any:
-    agent.session = params["sessionId"]
-    for number in range(200):
-        agent.user(f"question {number} ")
-        agent.user("in two pieces")
-        agent.text(f"answer {number}")
-    return agent.settings()
-
-
-def _load_settings(agent: Agent, params: dict[str, Any]) -> Any:
-    agent.mode, agent.model = "plan", "composer"
-    agent.option("effort")["currentValue"] = "high"
-    return load_session(agent, params)
-
-
 def scripts(echo: _TurnOf) -> dict[str, Script]:
     """The scripts of this file; `echo` is what those do that are about something else."""
     made = {
         "effort": Script(_effort),
         "modelconfig": Script(
-            _settings,
+            settings,
             calls={
                 "session/new": _modelconfig,
                 "session/set_config_option": _set_model_option,
             },
         ),
         "modelconfig-refuse": Script(
-            _settings,
+            settings,
             calls={"session/new": _modelconfig, "session/set_config_option": _refuse_model},
         ),
         "modellate": Script(
-            _settings,
+            settings,
             calls={"session/new": _modellate, "session/set_config_option": _set_model_option},
         ),
         "preinstall": Script(echo, calls={"session/new": _preinstall}),
-        "load": Script(echo, load=True),
-        "grok-load": Script(echo, grok=True, load=True),
-        "load-missing": Script(echo, load=True, calls={"session/load": _missing}),
-        "load-hang": Script(echo, load=True, calls={"session/load": lambda agent, params: NOTHING}),
-        "load-long": Script(echo, load=True, calls={"session/load": _load_long}),
-        "load-settings": Script(_settings, load=True, calls={"session/load": _load_settings}),
     }
     for how in (
         "", "empty", "noreply", "refuse", "nomodel", "pushbefore", "pushafter", "pushmodel-after",
     ):  # fmt: skip
         name = f"permodel-{how}" if how else "permodel"
-        made[name] = Script(_settings, load=True, calls=_permodel(how))
+        made[name] = Script(settings, load=True, calls=_permodel(how))
     return made

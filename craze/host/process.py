@@ -231,7 +231,8 @@ class _Host:
             journal=journal,
             force=options.force,
             interactive=not options.unattended,
-            title=options.title or _pinned(row),
+            title=options.title or _title(row),
+            pinned=bool(options.title or (row and row.get("pinned"))),
             write_title=self._indexing.write_title,
             on_turn=self._indexing.prompted,
         )
@@ -420,9 +421,9 @@ class _Host:
         self._session.post(port.TitleWritten(None, error))
 
 
-def _pinned(row: index.Row | None) -> str:
-    """The title that a user gave a saved session."""
-    return normalize(str(row.get("title", ""))) if row and row.get("pinned") else ""
+def _title(row: index.Row | None) -> str:
+    """The title that a saved session has, whoever gave it."""
+    return normalize(str(row.get("title", ""))) if row else ""
 
 
 def _remove(path: str) -> None:

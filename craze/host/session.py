@@ -81,7 +81,8 @@ class _Pending:
 class Session:
     """A running session. `make_agent(post)` builds what drives its agent; `write_title(title,
     pinned)` records a title in the index (it may wait) and raises MachineError where it cannot;
-    `on_turn(text)` hears of each turn of craze's that starts.
+    `title` is the one that the session comes with, `pinned` where a user gave it; `on_turn(text)`
+    hears of each turn of craze's that starts.
 
     `on_started(started)` hears the start's end, `on_ended()` the session's.
     """
@@ -97,6 +98,7 @@ class Session:
         force: bool = False,
         interactive: bool = True,
         title: str = "",
+        pinned: bool = True,
         write_title: Callable[[str, bool], None] | None = None,
         on_turn: Callable[[str], None] | None = None,
         command_timeout: float = COMMAND_TIMEOUT,
@@ -126,6 +128,7 @@ class Session:
             interactive=interactive,
             capabilities=facts.capabilities,
             title=title,
+            pinned=pinned,
             now=clock.now(),
         )
         self.started: port.Started | None = None

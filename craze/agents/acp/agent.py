@@ -17,14 +17,15 @@ from craze.agents import limits
 from craze.agents.acp import asks, read
 from craze.agents.acp.catalog import BadCatalog, Call
 from craze.agents.acp.failure import exit_error, with_tail
+from craze.agents.acp.replay import Replay, is_prompt
 from craze.agents.acp.rpc import CANCELLED, AgentFailure, Rpc
 from craze.agents.acp.updates import Session, changed
 from craze.agents.process import Outgoing, Process, SpawnError
-from craze.agents.providers import XAI_KEYS, Launch
 from craze.clock import Clock
 from craze.engine import port
 from craze.engine.port import AgentError
 from craze.events import build
+from craze.machine.providers import XAI_KEYS, Launch
 from craze.wire.times import format_time
 
 PROTOCOL = 1
@@ -43,10 +44,11 @@ _CLIENT = {
 class _Prompt:
     """craze's prompt that the agent is running."""
 
-    __slots__ = ("call", "cancelled", "turn")
+    __slots__ = ("call", "cancelled", "text", "turn")
 
-    def __init__(self, turn: str) -> None:
+    def __init__(self, turn: str, text: str) -> None:
         self.turn = turn
+        self.text = text
         self.call = 0
         self.cancelled = False
 
@@ -90,6 +92,8 @@ class AcpAgent:
         self._wanted = {"mode": mode, "model": model, "effort": effort}
         self._fast = fast
         self._load = load
+        self._replay: Replay | None = None  # of a session that was loaded, until it is prompted
+        self._bracket = False  # a replay's bracket is open
         self._on_spawn = on_spawn
         self._session = Session(self._provider, lambda: format_time(clock.now()), self.counters)
         self._rpc = Rpc(self._requested, self._notified, self.counters)
@@ -193,9 +197,11 @@ class AcpAgent:
                 )
             self._session.id = self._load
             self._session.replaying = True
-            self._post(port.AgentEvent(build.replay("start")))
+            self._replay = Replay(self.counters)
+            self._begin_replay()
             named = {"sessionId": self._load, **where}
             self._rpc.ask("session/load", named, limits.LOAD_SESSION, self._loaded)
+            self._hear_out(self._replay)
         else:
             self._early = []
             self._rpc.ask("session/new", where, limits.NEW_SESSION, self._opened)
@@ -238,8 +244,6 @@ class AcpAgent:
 
     def _loaded(self, result: Any, error: AgentError | None) -> None:
         if error is None:
-            self._emit(self._session.flush())
-            self._session.replaying = False
             self._install(result)
 
     def _install(self, result: Any) -> None:
@@ -290,6 +294,7 @@ class AcpAgent:
     def _up(self) -> None:
         if self._gone is not None:
             raise AgentFailure(self._gone)
+        self._settle_replay()
         catalog = self._session.catalog
         ready = port.AgentReady(
             self._session.id, catalog.models, catalog.modes, catalog.installed()
@@ -298,8 +303,49 @@ class AcpAgent:
         self._ready = True
         held, self._held = self._held, []
         self._emit(held)
-        if self._load:
+        self._end_replay()
+
+    # ---- a replay, and where it ends ----
+
+    def _hear_out(self, replay: Replay) -> None:
+        """Wait until the agent has no more to replay. It should have had none once it answered the
+        load; some answer first, and then nothing tells the end but silence."""
+        quiet = limits.REPLAY_QUIET if replay.count else limits.REPLAY_BEGINS
+        with gevent.Timeout(limits.REPLAY_LATE, False):
+            heard = -1
+            while heard != replay.count and self._gone is None:
+                heard = replay.count
+                gevent.sleep(quiet)
+                quiet = limits.REPLAY_QUIET
+
+    def _begin_replay(self) -> None:
+        if not self._bracket:
+            self._bracket = True
+            self._post(port.AgentEvent(build.replay("start")))
+
+    def _settle_replay(self) -> None:
+        """The replay is over: tell what was held back of it, and end what it left open."""
+        replay = self._replay
+        if replay is not None and replay.open:
+            self._replayed(replay.settle())
+            self._emit(self._session.replayed())
+            replay.open = False
+
+    def _end_replay(self) -> None:
+        if self._bracket:
+            self._bracket = False
             self._post(port.AgentEvent(build.replay("end")))
+
+    def _replayed(self, updates: list[dict[str, Any]]) -> None:
+        for params in updates:
+            if self._session.replaying:
+                self._begin_replay()
+            self._tell(params)
+
+    def _late_replay(self, replay: Replay) -> None:
+        self._hear_out(replay)
+        self._settle_replay()
+        self._end_replay()
 
     # ---- what the agent says ----
 
@@ -324,7 +370,29 @@ class AcpAgent:
             self._map(lambda: self._session.vendor(vendor, params))
 
     def _updated(self, params: dict[str, Any]) -> None:
+        replay = self._replay
+        if replay is None or self._echoes(params):
+            self._tell(params)
+            return
+        if self._begins_late(params) and not replay.open:
+            replay.open = self._session.replaying = True
+            self._spawn("agent-replay", self._late_replay, replay)
+        self._replayed(replay.take(params))
+
+    def _tell(self, params: dict[str, Any]) -> None:
         self._map(lambda: self._session.update(params))
+
+    def _begins_late(self, params: dict[str, Any]) -> bool:
+        """Whether the agent, which has said that the session is loaded, begins to replay it: it
+        tells what the user said, and nobody has prompted it."""
+        session = self._session
+        idle = self._ready and self._prompt is None and not session.turns.foreign
+        return idle and is_prompt(params) and session.stream(params) is session.main
+
+    def _echoes(self, params: dict[str, Any]) -> bool:
+        """Whether this is craze's own prompt coming back, or a piece of it."""
+        words = read.block(read.inner(params, "update").get("content"))
+        return self._prompt is not None and is_prompt(params) and words in self._prompt.text
 
     def _map(self, events: Callable[[], list[dict[str, Any]]]) -> None:
         """Emit what a message makes; one that cannot be read costs nothing but itself."""
@@ -405,7 +473,9 @@ class AcpAgent:
         elif self._session.turns.foreign:
             refusal = AgentError("acp: agent is running a turn of its own", "foreign_turn")
         else:
-            prompt = self._prompt = _Prompt(turn)
+            self._settle_replay()
+            self._end_replay()
+            prompt = self._prompt = _Prompt(turn, text)
             self._session.turns.begin()
             params = {
                 "sessionId": self._session.id,
@@ -440,6 +510,9 @@ class AcpAgent:
         if prompt is None:
             return
         self._session.turns.end(number)
+        if self._replay is not None:
+            self._replayed(self._replay.settle())
+            self._replay = None
         self._emit(self._session.ended(stop_reason, error is not None))
         self._post(port.PromptEnded(prompt.turn, stop_reason, error))
 

@@ -77,6 +77,16 @@ class Roster:
             events.append(_event(row, change))
         return events
 
+    def ended(self, status: str) -> list[Event]:
+        """Whatever runs has ended, and nobody will say so."""
+        running = [number for number, row in self._rows.items() if row["status"] not in SETTLED]
+        change = {"sessionUpdate": "subagent_finished", "status": status}
+        return [
+            event
+            for number in running
+            for event in self.notified({**change, "subagent_id": number})
+        ]
+
     def _route(self, session: str, number: str) -> None:
         if not session:
             return

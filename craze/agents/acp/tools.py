@@ -64,6 +64,8 @@ class Tools:
             if now in SETTLED or (wanted and now not in wanted):
                 continue
             held["status"] = status
+            if "task" in held:
+                held["task"] = {**held["task"], "status": status}
             made.append(_payload(number, held, at))
         return made
 

@@ -16,8 +16,8 @@ from craze.agents.acp.catalog import BadCatalog, Catalog
 from craze.agents.acp.roster import Roster, Stream
 from craze.agents.acp.tools import Tools
 from craze.agents.acp.turns import Turns
-from craze.agents.providers import Provider
 from craze.events import build
+from craze.machine.providers import Provider
 from craze.transcript.text import head_marked
 
 Event = dict[str, Any]
@@ -165,6 +165,15 @@ class Session:
         return [build.meta(state, mode=state.get("mode", ""))] if state else []
 
     # ---- the ends of things ----
+
+    def replayed(self) -> list[Event]:
+        """The replay is over: what it left open ended with the process that ran it."""
+        events = self.flush()
+        self.replaying = False
+        self.main.message = ("", "")
+        made = self.main.tools.settle("cancelled", self._now())
+        events += [event for call in made for event in self._tool_events(self.main, call)]
+        return events + self.roster.ended("cancelled")
 
     def ended(self, stop_reason: str, failed: bool) -> list[Event]:
         """A turn of craze's has ended: what it left open will not go on."""

@@ -9,10 +9,10 @@ from typing import Any
 import gevent
 import pytest
 
-from craze.agents import providers
 from craze.agents.acp import AcpAgent
 from craze.clock import ManualClock
 from craze.engine import port
+from craze.machine import providers
 
 PROGRAM = str(Path(sys.executable).parent / "craze-fake-agent")
 PATIENCE = 20.0  # for what must happen; a test that passes never waits for it

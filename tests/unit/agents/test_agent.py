@@ -909,61 +909,6 @@ def test_a_turn_ends_once_though_it_is_told_twice(drive: Any) -> None:
     assert driven.events("foreign_turn") == []
 
 
-# ---- loading ----
-
-
-@pytest.mark.parametrize("script", ["load", "grok-load"])
-def test_b08_a_load_replays_between_its_brackets(drive: Any, script: str) -> None:
-    driven = drive(script, load="saved-1").start()
-    assert driven.wait(port.AgentReady).provider_session == "saved-1"
-    driven.until(lambda: len(driven.events("replay")) == 2)
-    kinds = [
-        made.event["type"] if isinstance(made, port.AgentEvent) else type(made).__name__
-        for made in driven.posts
-    ]
-    told = ["user", "thought", "text"]
-    assert kinds[:9] == ["replay", *told, *told, "AgentReady", "replay"]
-    assert [event["text"] for event in driven.events("user")] == ["question 1", "question 2"]
-    driven.turn("live")
-    assert len(driven.events("user")) == 2
-
-
-def test_a_replayed_prompt_in_pieces_is_one(drive: Any) -> None:
-    driven = drive("load-long", load="saved-1").start()
-    users = driven.events("user")
-    assert len(users) == 200
-    assert users[7]["text"] == "question 7 in two pieces"
-
-
-def test_a_load_restates_the_settings(drive: Any) -> None:
-    state = drive("load-settings", load="s").start().wait(port.AgentReady).state
-    assert (state["mode"], state["model"]) == ("plan", "composer")
-    assert state["config"]["options"][0]["current"] == "high"
-
-
-def test_b08_an_agent_that_answers_before_it_replays(drive: Any) -> None:
-    driven = drive("bad-load-early", load="saved-1").start()
-    driven.turn("x")
-    assert driven.events("user") == []  # a live one is drawn by the turn's start
-    assert driven.said() == "answer 1echo: x"
-
-
-@pytest.mark.parametrize(
-    ("script", "message"),
-    [
-        ("echo", "agent: cursor does not support session/load"),
-        ("load-missing", "session not found: saved-1"),
-        ("load-hang", "acp: agent did not answer session/load within 0.2s"),
-    ],
-)
-def test_a_load_that_fails_fails_the_start(
-    drive: Any, mocker: Any, script: str, message: str
-) -> None:
-    if script == "load-hang":
-        mocker.patch.object(limits, "LOAD_SESSION", 0.2)
-    assert drive(script, load="saved-1").failed().message == message
-
-
 # ---- how a session ends ----
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from craze.agents import providers
 from craze.agents.acp.catalog import Catalog
 from craze.engine import port
+from craze.machine import providers
 
 FOLDER = Path(__file__).parents[4] / "shared" / "acp"
 FILES = sorted(FOLDER.glob("*.ndjson"))

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from craze.agents import limits, providers
+from craze.agents import limits
 from craze.agents.acp.updates import Session
+from craze.machine import providers
 
 NOW = "2026-01-01T00:00:00Z"
 OTHER = providers.custom("other", "", ["agent"], {})

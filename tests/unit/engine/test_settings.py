@@ -175,6 +175,16 @@ def test_a_title_from_the_start_comes_first(fresh: Any) -> None:
     assert [(e.title, e.pinned) for e in driver.sent(port.WriteTitle)] == [("Named", True)]
 
 
+def test_a_title_that_no_user_gave_is_the_agents_to_replace(fresh: Any) -> None:
+    driver = fresh(title="Saved", pinned=False)
+    assert driver.since(0) == ["meta title=Saved"]
+    driver.ready()
+    assert (driver.engine.title, driver.sent(port.WriteTitle)) == ("Saved", [])
+    driver.say({"type": "meta", "state": {"title": "Renamed"}})
+    assert driver.engine.title == "Renamed"
+    assert [(e.title, e.pinned) for e in driver.sent(port.WriteTitle)] == [("Renamed", False)]
+
+
 def test_a_loads_title_is_taken_up(fresh: Any) -> None:
     driver = fresh().ready(title="Loaded")
     assert driver.engine.title == "Loaded"

@@ -27,7 +27,8 @@ prompt-dump grok-prompt-dump reject-image grok-reject-image exit-two-lines
 grok-subagent-fail grok-subagent-two grok-subagent-two-hold grok-subagent-nested grok-subagent-late
 grok-subagent-late-hold grok-subagent-hold grok-subagent-cancel grok-subagent-cancel-early
 permodel-empty permodel-noreply permodel-refuse permodel-nomodel permodel-pushbefore
-permodel-pushafter permodel-pushmodel-after
+permodel-pushafter permodel-pushmodel-after load-turns load-nothing load-held load-late load-twice
+load-again load-split remember
 """.split()  # noqa: SIM905
 
 PLAYABLE = [
