@@ -1,6 +1,7 @@
 """The commands that may take their time to start, and what `craze` says of itself.
 
-`bridge` and `serve` never get here: they parse their own flags, and are listed for the help alone.
+`bridge`, `serve` and `hub` never get here: they parse their own flags, and are listed for the help
+and for completion alone.
 """
 
 import difflib
@@ -13,15 +14,18 @@ from typer.core import TyperCommand, TyperGroup
 
 import craze
 
-from . import failures, providers
+from . import completion, failures, new, providers, ps
 from .failures import Failure
 from .flags import Flag
 from .manual import Page, render
 
-# Every command with its line in the help; hidden ones have none.
+# Every command with its line in the help. `hub` has none: whoever needs one starts it.
 COMMANDS = {
     "bridge": "be one session's socket on stdin and stdout",
+    "completion": "print the completion script of a shell",
+    "new": "create a session, or bring a saved one back",
     "providers": "list the agents, and whether each can be started",
+    "ps": "list the sessions that run",
     "serve": "serve one session until it is stopped or left alone",
     "version": "print the version",
 }
@@ -40,7 +44,7 @@ _HELP = Page(
     """,
     [Flag("version", help="Print the version.", short="v")],
     [
-        ("COMMANDS", [f"{name:<9} {summary}" for name, summary in COMMANDS.items()]),
+        ("COMMANDS", [f"{name:<10} {summary}" for name, summary in COMMANDS.items()]),
         ("EXIT STATUS", "0 for success, 1 for a failure, 2 for a usage error."),
         (
             "ENVIRONMENT",
@@ -64,13 +68,18 @@ class Command(TyperCommand):
     """A command whose help is a page, and which does not run where CRAZE_CONFIG is set."""
 
     def get_help(self, ctx: Any) -> str:
+        from .pages import PAGES, More
+
         flags = [_flag(option) for option in self.params if option.param_type_name == "option"]
+        arguments = "[FLAG...]" if flags else "[--help]"
+        more = PAGES.get(ctx.info_name, More())
         page = Page(
             ctx.command_path,
             COMMANDS[ctx.info_name],
-            [ctx.command_path + (" [FLAG...]" if flags else " [--help]")],
+            [f"{ctx.command_path} {one}" for one in more.arguments or (arguments,)],
             self.help or "",
             flags,
+            more.sections,
         )
         return render(page).rstrip("\n")
 
@@ -121,17 +130,31 @@ def root(
     print(ctx.get_help())
 
 
-@app.command(cls=Command)
 def version() -> None:
     """Prints the version of this craze, and nothing else."""
     print(craze.__version__)
 
 
-app.command(cls=Command)(providers.providers)
+for _command in (completion.completion, new.new, providers.providers, ps.ps, version):
+    app.command(cls=Command, short_help=COMMANDS[_command.__name__])(_command)
+
+
+def _register_stand_ins() -> None:
+    """List the commands that are not run from here, with their flags."""
+    from craze.bridge import command as bridge
+
+    from . import serve
+
+    for name, flags in (("bridge", bridge.FLAGS), ("serve", serve.FLAGS), ("hub", ())):
+        hidden = name not in COMMANDS
+        app.command(name, short_help=COMMANDS.get(name), hidden=hidden)(completion.stand_in(flags))
 
 
 def main(arguments: list[str]) -> int:
     """Run `craze` with these arguments; its exit code."""
+    if completion.VARIABLE in os.environ:
+        _register_stand_ins()
+        completion.prepare()
     try:
         _check_command(arguments)
         code = app(arguments, prog_name="craze", standalone_mode=False)
@@ -166,4 +189,7 @@ def _usage(failure: Any) -> str:
     path = failure.ctx.command_path if failure.ctx is not None else "craze"
     if type(failure).__name__ in _FLAG_ERRORS:
         return f"{path}: unknown or malformed flag; see {path} --help"
+    for parameter in failure.ctx.command.params if failure.ctx is not None else ():
+        if parameter.param_type_name == "argument":
+            return f"{path}: takes one argument at most ({parameter.metavar}); see {path} --help"
     return f"{path}: takes no arguments; see {path} --help"

@@ -31,7 +31,12 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
 
 def json_line(value: Any) -> str:
     """`value` as one line of JSON, members in their order; what does not show is escaped."""
-    text = json.dumps(value).decode()
+    return raw_line(json.dumps(value))
+
+
+def raw_line(data: bytes) -> str:
+    """JSON as it came, on one line; what does not show is escaped."""
+    text = data.decode().replace("\t", " ").replace("\r", " ")  # between tokens: strings have none
     if not text.isprintable():
         text = "".join(c if c.isprintable() else escapes.dumps(c)[1:-1] for c in text)
     return text + "\n"

@@ -1,5 +1,6 @@
 """What `craze` itself says: help, version, usage errors; never a traceback, a box or an echo."""
 
+import inspect
 import os
 import pty
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import craze
-from craze.cli import app, manual
+from craze.cli import app, manual, new, ps
 
 from .conftest import Run
 
@@ -26,6 +27,9 @@ def test_the_bare_version(run: Run, line: str) -> None:
     [
         (f"{SECRET}", "craze: unknown command; see craze --help"),
         ("brigde", 'craze: unknown command; see craze --help (did you mean "bridge"?)'),
+        ("pss", 'craze: unknown command; see craze --help (did you mean "ps"?)'),
+        ("nwe x", 'craze: unknown command; see craze --help (did you mean "new"?)'),
+        ("hubb", "craze: unknown command; see craze --help"),
         ("versio x", 'craze: unknown command; see craze --help (did you mean "version"?)'),
         (f"--{SECRET}", "craze: unknown or malformed flag; see craze --help"),
         ("-x", "craze: unknown or malformed flag; see craze --help"),
@@ -54,7 +58,10 @@ def test_an_old_configuration_variable(run: Run, monkeypatch: pytest.MonkeyPatch
     assert run(app.main, "version")[0] == 0
 
 
-@pytest.mark.parametrize("line", ["--help", "-h", "version --help"])
+PAGES = ("version", "ps", "new", "providers", "completion")
+
+
+@pytest.mark.parametrize("line", ["--help", "-h", *(f"{name} --help" for name in PAGES), "ps -h"])
 def test_b72_help_is_a_plain_page(run: Run, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -68,7 +75,19 @@ def test_b72_help_is_a_plain_page(run: Run, line: str, monkeypatch: pytest.Monke
 def test_help_lists_every_command(run: Run) -> None:
     out = run(app.main, "--help")[1]
     for name, summary in app.COMMANDS.items():
-        assert f"       {name:<9} {summary}\n" in out
+        assert f"       {name:<10} {summary}\n" in out
+    assert "hub" not in app.COMMANDS and "       hub" not in out
+
+
+def test_the_commands_page_has_every_command_and_the_flags_of_those_it_describes() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "commands.md").read_text()
+    for name in app.COMMANDS:
+        assert f"| `craze {name}` |" in page
+    for command in (new.new, ps.ps):
+        part = page.partition(f"\n## craze {command.__name__}\n")[2].partition("\n## ")[0]
+        for parameter in inspect.signature(command).parameters.values():
+            for flag in getattr(parameter.default, "param_decls", ()):
+                assert f"`{flag}" in part, flag
 
 
 def test_b72_brackets_stay_in_a_page() -> None:
@@ -112,8 +131,8 @@ def test_on_a_terminal_it_shows_its_help(environ: dict[str, str]) -> None:
 TITLE = """
 import os, sys, time
 sys.argv = ["/opt/craze/bin/craze", "serve", "--title=x y"]
-from craze import __main__
-__main__._set_title()
+from craze.machine import title
+title.show("craze")
 print("SPT_NOENV" in os.environ, flush=True)
 time.sleep(60)
 """
