@@ -110,6 +110,7 @@ def take(
     Raises Held, and MachineError; nothing is left behind then.
     """
     trees.cache(paths, paths.hubs)
+    path = paths.hub_lock
     try:
         with contextlib.ExitStack() as undo:
             lock = locks.take(paths.hub_lock, sleep=sleep)
@@ -139,12 +140,14 @@ def take(
     except locks.Held as held:
         raise Held(held.holder) from None
     except OSError as failure:
-        raise MachineError(f"{failure.filename or paths.hub_lock}: {reason(failure)}") from None
+        raise MachineError(f"{failure.filename or path}: {reason(failure)}") from None
 
 
 def read(paths: Paths) -> Found | None:
     """The namespace's record as it stands, whether its hub lives or not; None where there is none
-    that names a hub."""
+    that names a hub. Raises MachineError for a tree that others can write to."""
+    if not trees.cache_exists(paths, paths.hubs):
+        return None
     try:
         which = files.named(paths.hub_record)
         record = decode(files.read(paths.hub_record, _RECORD_BYTES), paths.namespace)
@@ -159,7 +162,10 @@ def encode(record: Record) -> bytes:
 
 
 def decode(data: bytes, namespace: str) -> Record:
-    """The record in its file's bytes, unknown members ignored. Raises ValueError."""
+    """The record in its file's bytes, unknown members ignored and absent ones empty.
+
+    Raises ValueError for one that does not say which hub of the namespace is where.
+    """
     try:
         members = json.loads(data)
     except RecursionError:
@@ -168,7 +174,7 @@ def decode(data: bytes, namespace: str) -> Record:
         raise ValueError("not a JSON object")
     known: dict[str, Any] = {}
     for name, kind in Record.__annotations__.items():
-        value = members.get(name)
+        value = members.get(name, kind())
         if type(value) is not kind:
             raise ValueError(f"{name} is no {kind.__name__}")
         known[name] = value
@@ -176,6 +182,8 @@ def decode(data: bytes, namespace: str) -> Record:
     os.fsencode(record.socket)  # half a surrogate pair names no file
     if not is_host_id(record.hubId) or record.pid <= 0 or record.ns != namespace:
         raise ValueError("it names no hub of this namespace")
+    if not record.socket.startswith("/"):
+        raise ValueError("it names no socket")
     return record
 
 

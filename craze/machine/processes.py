@@ -33,6 +33,12 @@ def start_time(pid: int) -> int | None:
     return None if fields is None else int(fields[19])
 
 
+def cpu_time(pid: int) -> int | None:
+    """How long `pid` has run on a processor, in clock ticks; None where that cannot be known."""
+    fields = _stat(pid)
+    return None if fields is None else int(fields[11]) + int(fields[12])
+
+
 def start_token(pid: int) -> str:
     """What tells this run of `pid` from every other on this machine; "" when it cannot be known."""
     started = start_time(pid)

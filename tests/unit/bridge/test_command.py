@@ -7,11 +7,17 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from craze.bridge import command
-from craze.machine import registry, sockets
+from craze.client import hubs
+from craze.machine import reexec, registry, sockets
+from craze.machine.hubs import Record
 from craze.machine.paths import Paths
 
 ONE, TWO = "aaaa00000001", "bbbb00000002"
 UNKNOWN = "craze bridge: unknown or malformed flag; see craze bridge --help"
+BOTH = (
+    "craze bridge: --hub and --session cannot be used together:"
+    " the hub's session.connect names the session"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +34,8 @@ def here(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 def said(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """The one line that a bridge with these arguments says on stderr as it fails."""
 
-    def run(*arguments: str) -> str:
-        assert command.main(list(arguments)) == 1
+    def run(*arguments: str, code: int = 1) -> str:
+        assert command.main(list(arguments)) == code
         out, err = capfd.readouterr()
         assert out == ""
         assert err.endswith("\n") and err.count("\n") == 1
@@ -84,9 +90,12 @@ def test_a_malformed_session(said: Callable[..., str], given: str, shown: str) -
         (["--sesion=x"], UNKNOWN),
         (["--session"], UNKNOWN),
         (["-s", "secret"], UNKNOWN),
-        (["--hub"], UNKNOWN),
-        (["--hub", "--no-start"], UNKNOWN),
         (["--no-start"], "craze bridge: --no-start needs --hub"),
+        (["--no-start", "--session=x"], "craze bridge: --no-start needs --hub"),
+        (["--hub=false", "--no-start"], "craze bridge: --no-start needs --hub"),
+        (["--hub", "--session", "x"], BOTH),
+        (["--session=", "--no-start", "--hub"], BOTH),
+        (["--hub", "secret"], "craze bridge: takes no arguments; see craze bridge --help"),
         (["secret"], "craze bridge: takes no arguments; see craze bridge --help"),
         (["--", "-x"], "craze bridge: takes no arguments; see craze bridge --help"),
     ],
@@ -110,7 +119,7 @@ def test_help(capfd: pytest.CaptureFixture[str]) -> None:
     assert command.main(["-h"]) == 0
     out, err = capfd.readouterr()
     assert out.startswith("NAME\n       craze bridge - ") and err == ""
-    assert "--session=ID" in out and "no-start" not in out
+    assert "--session=ID" in out and "--hub\n" in out and "--no-start\n" in out
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -158,7 +167,9 @@ def test_a_registry_that_others_can_reach(
 
 def test_no_home(said: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "x")
-    assert said() == "craze bridge: HOME='x' is not an absolute path"
+    line = "HOME='x' is not an absolute path"
+    assert said() == f"craze bridge: {line}"
+    assert said("--hub") == said("--hub", "--no-start") == f"craze bridge: no hub: {line}"
 
 
 def test_b71_b72_what_hosts_say_of_themselves_does_nothing_to_a_terminal(
@@ -170,3 +181,43 @@ def test_b71_b72_what_hosts_say_of_themselves_does_nothing_to_a_terminal(
         f"craze bridge: 2 sessions running; pass --session <id>:"
         f" {ONE} (gr[bold]ok[/x], /w/one), {TWO} ([agents].cursor, /w /two .)"
     )
+
+
+# ---- the hub ----
+
+
+def test_no_hub_is_an_exit_of_its_own(said: Callable[..., str], environ: dict[str, str]) -> None:
+    assert said("--hub", "--no-start", code=3) == "craze bridge: no hub is running"
+    assert os.listdir(environ["HOME"]) == []  # nothing was started, and nothing made
+    assert said("--hub", "--no-start", "--session=x") == BOTH
+
+
+def test_a_hub_that_cannot_be_started(
+    said: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reexec, "_prefix", ["/nowhere/craze"])
+    line = "craze bridge: no hub: start craze hub: /nowhere/craze is not there any more"
+    assert said("--hub") == line
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-start"]])
+def test_b26_a_hub_that_is_found_and_cannot_be_dialled(
+    said: Callable[..., str], flags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = hubs.Hub("/" + "é" * 60, Record(1, ONE, "", 1, "", "", "", ""), {})
+    monkeypatch.setattr(hubs, "find", lambda _: hub)
+    monkeypatch.setattr(hubs, "find_or_start", lambda *_: hub)
+    line = "craze bridge: the hub is unreachable: AF_UNIX path too long"
+    assert said("--hub", *flags) == line
+
+
+def test_a_hub_that_does_not_answer(
+    said: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> hubs.Hub:
+        raise hubs.HubError("the hub (pid 7) does not answer")
+
+    monkeypatch.setattr(hubs, "find", fail)
+    monkeypatch.setattr(hubs, "find_or_start", fail)
+    line = "craze bridge: no hub: the hub (pid 7) does not answer"
+    assert said("--hub", "--no-start") == said("--hub") == line

@@ -403,7 +403,7 @@ def test_a_bridge_loads_nothing_heavy(served: Served, environ: dict[str, str], o
     assert "gevent.socket" in loaded and "setproctitle" in loaded
     assert [name for name in loaded if name in HEAVY] == []
     ours = {name.split(".")[1] for name in loaded if name.startswith("craze.")}
-    assert ours == {"__main__", "bridge", "cli", "greenlets", "machine", "wire"}
+    assert ours == {"__main__", "bridge", "cli", "clock", "greenlets", "machine", "wire"}
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")

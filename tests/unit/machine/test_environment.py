@@ -7,7 +7,7 @@ def test_what_belonged_to_one_launch_or_terminal_goes() -> None:
     gone = dict.fromkeys(
         ("CRAZE_READY_FD", "CRAZE_HOST_CHILD", "CRAZE_HUB_CHILD", "CRAZE_PROVIDER",
          "CRAZE_DETACH", "CRAZE_CONTROL_SOCKET", "CRAZE_AGENT_BIN", "TMUX", "TMUX_PANE", "STY",
-         "HERDR_X", "HERDR_", "ROOST_SOCKET"),
+         "HERDR_X", "HERDR_", "ROOST_SOCKET", "CRAZE_AGENT_MARK"),
         "x",
     )  # fmt: skip
     kept = {
@@ -51,3 +51,9 @@ def test_a_child_that_reports_ready_is_told_where() -> None:
         "CRAZE_READY_FD": "3",
         "CRAZE_HUB_CHILD": "1",
     }
+    assert environment.handed_on(given, "/", child=environment.HOST_CHILD, ready=17) == {
+        "A": "b",
+        "CRAZE_READY_FD": "17",
+        "CRAZE_HOST_CHILD": "1",
+    }
+    assert environment.handed_on(given, "/", ready=17) == {"A": "b"}

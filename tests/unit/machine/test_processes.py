@@ -60,6 +60,24 @@ def test_a_program_may_be_called_anything(root: Path) -> None:
     child.wait()
 
 
+@LINUX
+def test_processor_time_moves_with_work_alone() -> None:
+    idle = subprocess.Popen(["sleep", "60"])
+    before = processes.cpu_time(os.getpid())
+    assert before is not None
+    until = time.monotonic() + 10
+    while processes.cpu_time(os.getpid()) == before:
+        assert time.monotonic() < until
+    while (first := processes.cpu_time(idle.pid)) is not None:
+        time.sleep(0.05)
+        if processes.cpu_time(idle.pid) == first:
+            break  # it has started, and sleeps
+        assert time.monotonic() < until
+    idle.kill()
+    idle.wait()
+    assert processes.cpu_time(idle.pid) is None
+
+
 # ---- process groups ----
 
 

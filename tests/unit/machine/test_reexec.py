@@ -58,3 +58,22 @@ def test_a_module_is_started_by_its_interpreter_with_its_flags(
 def test_a_library_starts_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reexec, "_prefix", [])
     assert reexec.prefix() == [sys.executable, "-m", "craze"]
+
+
+def test_b79_what_an_upgrade_took_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reexec.missing() == ""
+    python, script = str(root / "python"), str(root / "craze")
+    for there in ([script], [python, script], [python, "-X", "dev", script]):
+        monkeypatch.setattr(reexec, "_prefix", there)
+        for path in (part for part in there if part.startswith("/")):
+            Path(path).touch()
+        assert reexec.missing() == ""
+        for path in (part for part in there if part.startswith("/")):
+            Path(path).unlink()
+            assert reexec.missing() == path
+            Path(path).touch()
+    monkeypatch.setattr(reexec, "_prefix", [python, "-m", "craze"])
+    assert reexec.missing() == ""
+    # Its modules went, and the interpreter stayed.
+    monkeypatch.setattr(reexec, "__file__", str(root / "craze" / "machine" / "reexec.py"))
+    assert reexec.missing() == str(root / "craze" / "__main__.py")
