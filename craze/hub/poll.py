@@ -16,6 +16,7 @@ from gevent.event import Event
 from craze import greenlets
 from craze.client.errors import Refused
 from craze.clock import Clock
+from craze.hub.bounds import BOUNDS, Bounds
 from craze.hub.link import Link, Lost, own_row
 from craze.hub.roster import Roster, listable
 from craze.machine import registry
@@ -26,10 +27,6 @@ from craze.wire.limits import (
     ROSTER_ASKED_AT_ONCE,
     ROSTER_BACKOFF_FIRST,
     ROSTER_BACKOFF_MAX,
-    ROSTER_FRESH,
-    ROSTER_HOST_TIME,
-    ROSTER_ROUND,
-    ROSTER_WAIT,
 )
 
 NAME = "craze hub roster"
@@ -62,7 +59,9 @@ class Poll:
         changed: Callable[[], None],
         report: Callable[[str], None],
         failed: Callable[[BaseException], None],
+        bounds: Bounds = BOUNDS,
     ) -> None:
+        self._bounds = bounds
         self._paths = paths
         self._roster = roster
         self._clock = clock
@@ -100,7 +99,7 @@ class Poll:
         """Wait until the current round has heard from every host, a second at most; the roster has
         to be wanted meanwhile. Raises Refusal `host_unreachable` for a registry that cannot be
         read."""
-        self._heard.wait(ROSTER_WAIT)
+        self._heard.wait(self._bounds.wait)
         if self._unreadable:
             raise Refusal("host_unreachable", UNREADABLE)
 
@@ -120,7 +119,7 @@ class Poll:
     def _run(self) -> None:
         while True:
             self._wake.clear()
-            if not self._wanted and not self._wake.wait(ROSTER_FRESH):
+            if not self._wanted and not self._wake.wait(self._bounds.fresh):
                 # What is kept of a host that nobody asks for would only keep its place open.
                 self._hang_up(list(self._links))
                 self._wake.wait()
@@ -128,7 +127,7 @@ class Poll:
             began = self._clock.monotonic()
             self._round()
             self._heard.set()
-            rest = ROSTER_ROUND - (self._clock.monotonic() - began)
+            rest = self._bounds.round - (self._clock.monotonic() - began)
             if self._wanted and rest > 0:
                 self._wake.wait(rest)
 
@@ -141,6 +140,8 @@ class Poll:
             if now - self._reported_at >= _REPORT_EVERY:
                 self._reported_at = now
                 self._report(f"the registry cannot be read: {failure}")
+            self._roster.age(now)
+            self._changed()
             return
         self._unreadable = False
         entries = {entry.hostId: entry for entry in live}
@@ -170,7 +171,7 @@ class Poll:
         waiting = deque(sorted(entries, key=lambda entry: entry.hostId in self._failing))
 
         def work() -> None:
-            while waiting:
+            while waiting and self._wanted:
                 self._ask(waiting.popleft())
                 self._changed()
 
@@ -210,7 +211,7 @@ class Poll:
 
     def _read(self, entry: registry.Entry) -> tuple[str, bytes]:
         """The host's version and row. Raises Lost, Refused."""
-        until = self._clock.monotonic() + ROSTER_HOST_TIME
+        until = self._clock.monotonic() + self._bounds.host
         kept = self._links.pop(entry.hostId, None)
         if kept is not None:
             try:

@@ -9,6 +9,7 @@ connection; a client that is gone altogether is noticed within about a second.
 """
 
 import contextlib
+import fcntl
 import os
 import select
 import socket as names
@@ -24,7 +25,10 @@ from craze.wire.limits import CHUNK, SPLICE_BUFFER, SPLICE_SHUTDOWN, WRITE_STALL
 
 _READ, _WRITE = 1, 2
 _LOOK = 1.0  # how often a client that sends no more is looked at
+_PIPE = 256 * 1024
+_STALL_LOOKS = 4
 _TURN = 16  # moves of one direction before the others have theirs
+_NO_READER = (BrokenPipeError, ConnectionResetError)
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
@@ -64,17 +68,20 @@ class Memory:
 
 
 class Pipe:
-    """A buffer in the kernel."""
+    """A buffer in the kernel. It holds as much as a socket does, where this user may have such
+    pipes: what one write has put there then moves in one go."""
 
     __slots__ = ("_held", "_reading", "_writing")
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self._writing, fcntl.F_SETPIPE_SZ, _PIPE)
         self._held = 0
 
     def fill(self, source: int) -> int:
         # The pipe is empty: it is the source that has nothing when this would block.
-        self._held = os.splice(source, self._writing, CHUNK, flags=_MOVE)
+        self._held = os.splice(source, self._writing, _PIPE, flags=_MOVE)
         return self._held
 
     def drain(self, sink: int) -> int:
@@ -132,7 +139,9 @@ class Splice:
                 for name, work in (("inward", self._inward), ("outward", self._outward))
             )
             held.callback(gevent.killall, [inward, outward])
-            self._over.wait()
+            while not self._over.wait(self._stall / _STALL_LOOKS):
+                if any(direction.stalled() for direction in self._directions):
+                    return
 
     def shut_down(self) -> None:
         """End it from this side: both read their end after all that was taken of the other, and
@@ -145,18 +154,25 @@ class Splice:
         self._over.set()
 
     def _inward(self) -> None:
-        to_host, _ = self._directions
-        if self._ahead:
-            to_host.send(self._ahead)
-        to_host.move()
-        # The host heard of the end and still answers, for as long as somebody is there to read it.
-        while not _gone(self._client):
-            gevent.sleep(self._look)
+        to_host, to_client = self._directions
+        try:
+            if self._ahead:
+                to_host.send(self._ahead)
+            to_host.move()
+        except _Deaf:
+            to_client.stopped.wait(self._stall)
+        else:
+            # The host heard of the end and still answers, while somebody is there to read it.
+            while not _gone(self._client):
+                gevent.sleep(self._look)
         self._over.set()
 
     def _outward(self) -> None:
-        _, to_client = self._directions
-        to_client.move()
+        to_host, to_client = self._directions
+        try:
+            to_client.move()
+        except _Deaf:
+            to_host.stopped.wait(self._stall)
         if not to_client.stopping:
             self._over.set()
 
@@ -164,6 +180,11 @@ class Splice:
         self._over.set()
         if not isinstance(failure, OSError):  # TimeoutError, the stall's, is one
             raise failure
+
+
+class _Deaf(OSError):
+    """The sink takes nothing any more: it has gone, most likely, and what it said before that is
+    still to reach the other side."""
 
 
 class _Direction:
@@ -179,6 +200,9 @@ class _Direction:
         self._stall = stall
         self._readable = loop.io(source.fileno(), _READ)
         self._writable = loop.io(sink.fileno(), _WRITE)
+        self._drained = 0  # how often the sink has taken something
+        self._blocked = False  # it takes nothing just now
+        self._looks = (0, 0)  # how often it was seen blocked at the same place, and which
         self.stopping = False
         self.stopped = Event()  # the sink was told of the end
 
@@ -193,8 +217,12 @@ class _Direction:
     def send(self, data: bytes) -> None:
         """Send `data` to the sink, before anything that is moved. Raises OSError."""
         view = memoryview(data)
-        while view:
-            view = view[self._sink.send(view, timeout=self._stall) :]
+        try:
+            while view:
+                with gevent.Timeout(self._stall, TimeoutError("it takes nothing")):
+                    view = view[self._sink.send(view) :]
+        except _NO_READER:
+            raise _Deaf from None
 
     def move(self) -> None:
         """Move what comes until the source's end or `stop`, and pass the end on. Raises OSError."""
@@ -223,14 +251,26 @@ class _Direction:
                 gevent.get_hub().wait(self._readable)
         return False
 
+    def stalled(self) -> bool:
+        """Whether the sink has taken nothing for the stall's time; asked `_STALL_LOOKS` times in
+        it. A timer for each wait would cost more than the moving."""
+        count, place = self._looks
+        same = self._blocked and place == self._drained
+        self._looks = (count + 1 if same else 0, self._drained)
+        return count >= _STALL_LOOKS
+
     def _drain(self) -> None:
         left = 1
         while left:
             try:
                 left = self._buffer.drain(self._sink.fileno())
+                self._drained += 1
             except BlockingIOError:
-                with gevent.Timeout(self._stall, TimeoutError("it takes nothing")):
-                    gevent.get_hub().wait(self._writable)
+                self._blocked = True
+                gevent.get_hub().wait(self._writable)
+                self._blocked = False
+            except _NO_READER:
+                raise _Deaf from None
 
 
 def _gone(sock: socket.socket) -> bool:

@@ -5,7 +5,7 @@ import sys
 
 from tests.bench.measure import HEADING
 
-NAMES = ("decoder", "roundtrip", "fanout", "attach", "start", "memory", "idle")
+NAMES = ("decoder", "roundtrip", "fanout", "attach", "start", "memory", "idle", "splice", "hub")
 
 
 def main() -> None:
