@@ -94,15 +94,17 @@ def test_a_configuration_that_a_page_shows_is_one(path: Path) -> None:
 # ---- serving.md ----
 
 
+_PROCESSES = ("machine", "cli", "host", "hub", "agents")
+
+
 def test_serving_has_every_flag() -> None:
     text = page("docs/serving.md")
     for flag in (*serve.FLAGS, *bridge.FLAGS):
-        if flag.name != "no-start":  # needs a hub
-            assert f"`--{flag.name}" in text, flag.name
+        assert f"--{flag.name}" in text, flag.name
 
 
 def test_serving_has_every_variable() -> None:
-    there = set(re.findall(r"\"(CRAZE_[A-Z_]+)\"", source("machine", "cli", "host", "agents")))
+    there = set(re.findall(r"\"(CRAZE_[A-Z_]+)\"", source(*_PROCESSES)))
     listed = section(page("docs/serving.md"), "## Environment")
     assert there <= set(coded(listed))
     assert {name for name in coded(listed) if name.startswith("CRAZE_")} <= there
