@@ -15,10 +15,10 @@ def main() -> None:
     """The console script `craze`, and `python -m craze`."""
     for fd, flags in enumerate(_PLUGS):
         _plug(fd, flags)
-    from craze.machine import reexec
+    from craze.machine import reexec, title
 
     if not reexec.remember():
-        _set_title()
+        title.show("craze")
     sys.exit(_run(sys.argv[1:]))
 
 
@@ -46,21 +46,6 @@ def _plug(fd: int, flags: int) -> None:
         os.fstat(fd)
     except OSError:
         os.open(os.devnull, flags)  # the lowest free number: this one
-
-
-def _set_title() -> None:
-    """Show a script as the path it was started as and its arguments, not as its interpreter."""
-    # Without it the title grows over the environment, by which others know whose a process is.
-    ours = "SPT_NOENV" not in os.environ
-    if ours:
-        os.environ["SPT_NOENV"] = "1"
-    from setproctitle import setproctitle, setthreadtitle
-
-    # An argument may be any bytes; a title is UTF-8.
-    setproctitle(os.fsencode(" ".join(sys.argv)).decode("utf-8", "replace"))
-    setthreadtitle("craze")  # what `ps -e` and `killall` know it by
-    if ours:
-        del os.environ["SPT_NOENV"]  # no child's affair
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from craze.events.members import payload
 from craze.fakes.stub import CAPABILITIES, Stub
 from craze.host.server import Server
 from craze.host.session import Facts, Session
-from craze.machine import registry, sockets
+from craze.machine import registry, sockets, title
 from craze.machine.errors import MachineError, reason
 from craze.machine.ids import is_host_id, is_token, session_id
 from craze.machine.paths import Paths
@@ -415,6 +415,7 @@ def main(kind: type[FakeHost] = FakeHost) -> None:
     if "--help" in sys.argv[1:] or "-h" in sys.argv[1:]:
         print(USAGE, end="")
         return
+    title.show(NAME)
     try:
         host = kind(options := parse(sys.argv[1:]))
     except (Failure, ValueError) as failure:

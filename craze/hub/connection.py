@@ -6,6 +6,7 @@ the roster's cursor is composed under that lock. A `session.connect` that comes 
 whole connection into a splice.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -21,11 +22,8 @@ from craze.wire.codes import Refusal
 from craze.wire.framing import Line, LineDecoder, TooLong
 from craze.wire.limits import (
     CHUNK,
-    HUB_CLOSING_WRITE,
-    HUB_HELLO_WAIT,
     INBOUND_LINE,
     OUTBOUND_LINE,
-    ROSTER_WRITE,
 )
 from craze.wire.methods import METHODS, Method, before_hello, not_served
 
@@ -61,7 +59,7 @@ class Connection:
     # ---- lines in ----
 
     def _run(self) -> None:
-        wait = self._hello_wait = gevent.Timeout.start_new(HUB_HELLO_WAIT)
+        wait = self._hello_wait = gevent.Timeout.start_new(self.hub.bounds.hello)
         try:
             self._read()
         except gevent.Timeout as fired:
@@ -71,8 +69,10 @@ class Connection:
             pass
         finally:
             wait.close()
-            self._unsubscribe()
-            self._sock.close()
+            try:
+                self._unsubscribe()
+            finally:
+                self._sock.close()
 
     def _read(self) -> None:
         decoder = LineDecoder(INBOUND_LINE)
@@ -88,6 +88,7 @@ class Connection:
                     return
                 gevent.sleep(0)  # everybody else has a turn
             decoder.feed(data[begin:])
+            gevent.sleep(0)  # also while a line that has no end is coming
         for line in decoder.finish():
             self._line(line)
 
@@ -114,8 +115,7 @@ class Connection:
             if method.name in ("sessions.list", "sessions.subscribe"):
                 self._tell_roster(id, method.name == "sessions.subscribe")
             elif method.name == "session.connect":
-                host = self._connect(args)
-                self._send(envelope.result(id, b"{}"))
+                host = self._connect(id, args)
             elif method.name == "hello":
                 self._send(envelope.result(id, json.dumps(self._hello(args))))
             else:
@@ -126,9 +126,7 @@ class Connection:
             self._send(envelope.error(id, refusal))
             if refusal.reason == "closing" and not self.greeted:
                 raise _Over from None
-        except (OSError, _Over):
-            if host is not None:
-                host.close()
+        except _Over:
             raise
         except Exception as failure:
             # Ours, not the peer's: it is told, the hub goes on, the log says where.
@@ -165,7 +163,7 @@ class Connection:
         hello: dict[str, Any] = self.hub.hello()
         return hello
 
-    def _connect(self, args: dict[str, Any]) -> socket.socket:
+    def _connect(self, id: bytes, args: dict[str, Any]) -> socket.socket:
         if self._answered:
             raise Refusal(
                 "connect_not_first",
@@ -173,6 +171,11 @@ class Connection:
                 " roster subscription: the splice takes the whole connection",
             )
         host: socket.socket = self.hub.dial(args["sessionId"])
+        try:
+            self._send(envelope.result(id, b"{}"))
+        except BaseException:
+            host.close()
+            raise
         return host
 
     def _tell_roster(self, id: bytes, subscribe: bool) -> None:
@@ -207,6 +210,7 @@ class Connection:
                         tell=self._tell,
                         ended=self._unsubscribe,
                         failed=self._broken,
+                        flush=hub.bounds.flush,
                     )
                 elif self._subscription is not None:
                     self._subscription.told(view)
@@ -223,13 +227,17 @@ class Connection:
             raise _Over
 
     def _write(self, line: bytes | memoryview) -> memoryview:
-        """Write a line; what is left of it when the client took nothing for too long."""
+        """Write a line; what is left of it when the client took nothing for too long. Raises _Over
+        where the client takes nothing any more."""
         view = memoryview(line)
         try:
             while view:
-                view = view[self._sock.send(view, timeout=ROSTER_WRITE) :]
+                with gevent.Timeout(self.hub.bounds.write, TimeoutError()):
+                    view = view[self._sock.send(view) :]
         except TimeoutError:
             pass
+        except OSError:
+            raise _Over from None
         return view
 
     def _tell(self, compose: Callable[[], bytes], reset: bytes) -> bool:
@@ -254,11 +262,16 @@ class Connection:
         """The hub is going: say so where it matters, and close."""
         if self._splice is not None:
             self._splice.shut_down()
-        elif self._subscription is not None:
-            reset = self._subscription.reset("hub_closing")
-            with gevent.Timeout(HUB_CLOSING_WRITE, False):
-                self._send(reset)
+        with contextlib.suppress(_Over), gevent.Timeout(self.hub.bounds.farewell, False):
+            self._say_farewell()
         self.hang_up()
+
+    def _say_farewell(self) -> None:
+        with self._writing:  # no line is left half written
+            subscription = self._subscription
+            if subscription is not None:
+                subscription.close()
+                self._write(subscription.reset("hub_closing"))
 
     def hang_up(self) -> None:
         """Close at once."""

@@ -13,12 +13,12 @@ from typing import Any
 from craze import greenlets
 from craze.client.errors import Refused
 from craze.clock import Clock
-from craze.hub import spawn, start
+from craze.hub import start
 from craze.hub.admission import Admission, Outcome
 from craze.hub.hash import request_hash
-from craze.hub.link import Link, Lost
+from craze.hub.link import Lost
 from craze.hub.options import provider_for
-from craze.hub.spawn import Spawned, Spawner
+from craze.hub.spawn import Held, SessionRefused, Spawner
 from craze.machine import config, registry
 from craze.machine.errors import MachineError, reason
 from craze.machine.paths import Paths
@@ -26,12 +26,16 @@ from craze.machine.registry import Entry
 from craze.wire import documents, json
 from craze.wire.codes import Refusal
 from craze.wire.limits import CREATE_ANSWERS, CREATE_ANSWERS_AGE, CREATE_DIAL, CREATE_START
+from craze.wire.plain import plain_line
 from craze.wire.times import format_time
 
 Args = dict[str, Any]
 Seen = Callable[[Entry, str, bytes], None]
 
 _NEVER_HEARD = "the create was answered by another hub, which this one never heard from"
+
+# The failures that are answers: those of a host. Every other refusal began nothing.
+_ANSWERS = ("spawn_failed", "start_failed")
 
 
 class _Kept:
@@ -79,46 +83,41 @@ class Creates:
                     raise _conflict(request)
                 return before.outcome.wait()
             self._kept[request] = kept
-        try:
-            self._begin(args, kept)
-        except Refusal as refusal:
-            # Nothing was started: the next try is judged afresh.
-            self._kept.pop(request, None)
-            kept.outcome.settle(refusal)
-            raise
+        self._admission.run("create", functools.partial(self._run, args, kept), kept.outcome)
         return kept.outcome.wait()
 
     def _known(self, request: str) -> _Kept | None:
-        oldest = self._clock.monotonic() - CREATE_ANSWERS_AGE
-        answered = {id: kept.at for id, kept in self._kept.items() if kept.at is not None}
-        most = sorted(answered, key=lambda id: answered[id])
-        for count, id in enumerate(most):
-            if len(most) - count > CREATE_ANSWERS or answered[id] < oldest:
+        old = self._clock.monotonic() - CREATE_ANSWERS_AGE
+        answered = sorted((kept.at, id) for id, kept in self._kept.items() if kept.at is not None)
+        for newer, (at, id) in enumerate(reversed(answered)):
+            if newer >= CREATE_ANSWERS or at < old:
                 del self._kept[id]
         return self._kept.get(request)
 
-    def _begin(self, args: Args, kept: _Kept) -> None:
-        """Have the create under way. Raises Refusal where it begins nothing."""
+    def _run(self, args: Args, kept: _Kept) -> bytes:
+        try:
+            result = self._answer(args, kept.hash)
+        except BaseException as failure:
+            if isinstance(failure, Refusal) and failure.reason in _ANSWERS:
+                kept.at = self._clock.monotonic()
+            else:
+                self._kept.pop(args.get("requestId", ""), None)  # the next try is judged afresh
+            raise
+        kept.at = self._clock.monotonic()
+        return result
+
+    def _answer(self, args: Args, hash: str) -> bytes:
         request = args.get("requestId", "")
         there = self._started(request) if request else None
-        work: Callable[[], bytes]
         if there is not None:
-            if there.requestHash != kept.hash:
+            if there.requestHash != hash:
                 raise _conflict(request)
-            work = functools.partial(self._join, there, request)
-        else:
-            greenlets.on_thread(_check_directory, args["cwd"])
-            settings = greenlets.on_thread(config.load, self._paths, self._environ)
-            provider = provider_for(args.get("provider", ""), settings)
-            work = functools.partial(self._start, args, provider, kept.hash)
-
-        def run() -> bytes:
-            try:
-                return work()
-            finally:
-                kept.at = self._clock.monotonic()
-
-        self._admission.run("create", run, kept.outcome, counted=there is None)
+            return self._join(there, request)
+        greenlets.on_thread(_check_directory, args["cwd"])
+        settings = greenlets.on_thread(config.load, self._paths, self._environ)
+        provider = provider_for(args.get("provider", ""), settings)
+        with self._admission.place():
+            return self._start(args, provider, hash)
 
     def _started(self, request: str) -> Entry | None:
         """The live host of this namespace that a create under this id started. Raises Refusal."""
@@ -161,68 +160,37 @@ class Creates:
         }
         try:
             host = self._spawner.start(flags, args["cwd"])
-        except (spawn.Held, spawn.SessionRefused) as refused:
+        except (Held, SessionRefused) as refused:
             raise Refusal("spawn_failed", f"the session host could not start: {refused}") from None
-        try:
-            outcome, why = self._first_prompt(host, args.get("prompt", ""))
-        except BaseException:
-            self._spawner.end(host)
-            raise
-        return self._result(self._entry(host, args["cwd"], provider), host.version, outcome, why)
-
-    def _first_prompt(self, host: Spawned, text: str) -> tuple[str, str]:
-        try:
-            link = Link(host.socket, CREATE_DIAL)
-        except Lost:
-            raise Refusal("spawn_failed", "the session host cannot be reached") from None
-        with link:
-            try:
-                link.hello(start.NAME, CREATE_DIAL)
-                subscription = start.wait(link, host.session, CREATE_START, bound=CREATE_START)
-            except (Lost, Refused):
-                raise Refusal(
-                    "spawn_failed", "the session host went before its session started"
-                ) from None
-            return start.prompt(link, host.session, subscription, text)
-
-    def _entry(self, host: Spawned, cwd: str, provider: str) -> Entry:
-        """What is known of a host, should the registry say nothing more."""
-        return Entry(
-            protocol=1,
-            hostId=host.host_id,
-            pid=host.child.pid,
-            startedAt=format_time(self._clock.now()),
-            socket=host.socket,
-            crazeSessionId=host.session,
-            provider=provider,
-            workspace=cwd,
-            ready=True,
-        )
+        session = host.session
+        with self._spawner.link(host, CREATE_DIAL) as link:
+            subscription = start.up(link, session, CREATE_START, bound=CREATE_START)
+            prompt, why = start.prompt(link, session, subscription, args.get("prompt", ""))
+        known = host.entry(provider, args["cwd"], format_time(self._clock.now()))
+        return self._result(known, host.version, prompt, why)
 
     # ---- one that another hub began ----
 
     def _join(self, entry: Entry, request: str) -> bytes:
+        session = entry.crazeSessionId
         try:
-            with Link(entry.socket, CREATE_DIAL) as link:
-                link.hello(start.NAME, CREATE_DIAL)
-                session = entry.crazeSessionId
-                subscription = start.wait(link, session, CREATE_START, bound=CREATE_START)
+            with start.reach(entry.socket, CREATE_DIAL) as link:
+                subscription = start.up(link, session, CREATE_START, bound=CREATE_START)
                 start.leave(link, session, subscription)
-                version = link.version
         except Refusal:
-            spawn.stop(entry.socket, entry.crazeSessionId)
+            start.stop(entry.socket, session)
             raise
         except (Lost, Refused):
             raise Refusal(
                 "host_unreachable",
                 f"the session a create of requestId {request} started cannot be reached",
             ) from None
-        return self._result(entry, version, "unknown", _NEVER_HEARD)
+        return self._result(entry, link.version, "unknown", _NEVER_HEARD)
 
     # ---- the answer ----
 
     def _result(self, known: Entry, version: str, prompt: str, why: str) -> bytes:
-        fresh = start.Fresh(self._paths, known, version, self._clock)
+        fresh = start.Fresh(self._paths, known, version)
         if fresh.row:
             self._seen(fresh.entry, fresh.version, fresh.row)
         members = [("session", fresh.line), ("prompt", json.dumps(prompt))]
@@ -242,8 +210,8 @@ def _check_directory(path: str) -> None:
     try:
         os.stat(os.path.join(path, ""))
     except FileNotFoundError:
-        raise Refusal("bad_request", f"params.cwd {path} does not exist") from None
+        raise Refusal("bad_request", f"params.cwd {plain_line(path)} does not exist") from None
     except NotADirectoryError:
-        raise Refusal("bad_request", f"params.cwd {path} is not a directory") from None
+        raise Refusal("bad_request", f"params.cwd {plain_line(path)} is not a directory") from None
     except (OSError, ValueError) as failure:
-        raise Refusal("bad_request", f"params.cwd {path}: {reason(failure)}") from None
+        raise Refusal("bad_request", f"params.cwd {plain_line(path)}: {reason(failure)}") from None

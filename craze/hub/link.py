@@ -85,6 +85,7 @@ class Link:
             data = self._sock.recv(CHUNK)
             if not data:
                 raise Lost("the host closed the connection")
+            gevent.sleep(0)  # who never stops talking keeps neither us nor the bound waiting
             self._lines = self._decoder.feed(data)
         line = self._lines.pop(0)
         if isinstance(line, TooLong):

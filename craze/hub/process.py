@@ -81,6 +81,7 @@ class _Process:
 
     def run(self) -> None:
         descriptors.raise_limit()
+        greenlets.on_thread(int)  # what a thread takes is loaded while it is there
         place = hubs.take(
             self._paths,
             self._id,

@@ -16,8 +16,8 @@ from craze.client.errors import Refused
 from craze.clock import Clock
 from craze.hub import saved, start
 from craze.hub.admission import Admission, Outcome
-from craze.hub.link import Link, Lost, NoAnswer
-from craze.hub.spawn import Held, SessionRefused, Spawned, Spawner
+from craze.hub.link import Link, Lost
+from craze.hub.spawn import Held, SessionRefused, Spawner
 from craze.machine import config, index, locks, processes, registry
 from craze.machine.durations import format_duration
 from craze.machine.errors import MachineError
@@ -37,12 +37,22 @@ from craze.wire.limits import (
     REOPEN_START,
     REOPEN_TIME,
 )
+from craze.wire.times import format_time, parse_time
 
 Seen = Callable[[Entry, str, bytes], None]
 
 _STOPPING = "which has not finished stopping; try again"
 _MOVING = "which is still moving to another session; try again"
 _BUSY = frozenset(text.removeprefix("craze: ") for text in (index.BUSY, index.CHANGED))
+
+# What an attach is refused with by a host that is on its way out, or deciding about it.
+_LEAVING = ("closing", "not_accepting")
+
+# A process that is killed may lose its socket before its locks: so often its host is looked at
+# before it is believed to live, and to answer nobody.
+_LOOKS = 5
+
+_INSTANT = 0.001  # a wait of no time at all would be none
 
 
 class Reopens:
@@ -61,14 +71,14 @@ class Reopens:
         self.environ = environ
         self.spawner = spawner
         self.clock = clock
+        self.admission = admission
         self.seen = seen
-        self._admission = admission
 
     def reopen(self, args: dict[str, Any]) -> bytes:
         """The result of a reopen with these decoded params, as raw JSON (protocol tables 10.5).
         Raises Refusal."""
         outcome = Outcome()
-        self._admission.run("reopen", _Reopen(self, args["id"]).run, outcome)
+        self.admission.run("reopen", _Reopen(self, args["id"]).run, outcome)
         return outcome.wait()
 
 
@@ -83,16 +93,40 @@ class _Reopen:
         self._spawns = 0
         self._changed: dict[str, Entry] = {}  # hosts that served another session, as listed then
         self._closing: set[str] = set()  # hosts that refused us as ones that may be closing
+        self._awaited: Entry | None = None  # who had the session, and may have it still, unlisted
 
     def run(self) -> bytes:
-        row = self._resolve()
-        self._session = row.get("crazeId", "")
-        self._key = index.key(row)
-        while True:
-            holder = self._holder()
-            result = self._spawn(row) if holder is None else self._take(holder)
-            if result is not None:
-                return result
+        with self._owner.admission.place():
+            row = self._resolve()
+            self._session = row.get("crazeId", "")
+            self._key = index.key(row)
+            try:
+                while True:
+                    result = self._look(row)
+                    if result is not None:
+                        return result
+            except Refusal:
+                self._check_time()  # once the whole has passed, it is that which is told
+                raise
+
+    def _look(self, row: Row) -> bytes | None:
+        """Look who has the session now, and take the one step that follows; the result if that
+        brought it."""
+        self._check_time()
+        holder = self._holder()
+        if holder is None:
+            if self._awaited is None or not self._may_have_it(self._awaited):
+                return self._spawn(row)
+            self._wait(self._awaited, _STOPPING)
+            return None
+        self._awaited = holder  # it leaves the registry before it lets go of the session
+        if holder.stopping:
+            self._wait(holder, _STOPPING)
+        elif self._looked_past(holder):
+            self._wait(holder, _MOVING)
+        else:
+            return self._join(holder)
+        return None
 
     # ---- which session, and who has it ----
 
@@ -126,57 +160,12 @@ class _Reopen:
         mine = [entry for entry in live if self._serves(entry)]
         return max(mine, key=self._preference, default=None)
 
-    def _preference(self, entry: Entry) -> tuple[bool, bool, str]:
-        looked_past = self._changed.get(entry.hostId) == entry
-        return not looked_past, not entry.stopping, entry.startedAt
+    def _preference(self, entry: Entry) -> tuple[bool, bool, int]:
+        return not self._looked_past(entry), not entry.stopping, _started(entry)
 
-    # ---- a host that serves it ----
-
-    def _take(self, holder: Entry) -> bytes | None:
-        if holder.stopping:
-            self._wait_gone(holder)
-        elif self._changed.get(holder.hostId) == holder:
-            self._wait_changed(holder)
-        else:
-            return self._join(holder)
-        return None
-
-    def _join(self, entry: Entry) -> bytes | None:
-        try:
-            with Link(entry.socket, min(REOPEN_DIAL, self._left())) as link:
-                link.hello(start.NAME, min(REOPEN_DIAL, self._left()))
-                version = self._wait_start(link, entry.crazeSessionId)
-        except Refused as refused:
-            if refused.code == "unknown_session":
-                self._look_past(entry)
-            elif refused.reason == "closing":
-                self._closing.add(entry.hostId)
-                self._wait(entry, _STOPPING)
-            else:
-                raise _unreachable(entry) from None
-        except NoAnswer:
-            raise _unreachable(entry) from None
-        except Lost:
-            self._lost(entry)
-        else:
-            return self._answer(entry, version, joined=True)
-        return None
-
-    def _lost(self, entry: Entry) -> None:
-        """The host cannot be reached: it has gone, it is going, or nothing can be said of it."""
-        try:
-            again = registry.read(self._owner.paths, entry.hostId)
-        except FileNotFoundError:
-            self._wait_gone(entry)
-            return
-        except MachineError:
-            raise _unreachable(entry) from None
-        if again.stopping or not self._lives(entry):
-            self._wait_gone(entry)
-        elif entry.hostId in self._closing:
-            self._wait(entry, _STOPPING)
-        else:
-            raise _unreachable(entry)
+    def _looked_past(self, entry: Entry) -> bool:
+        """Whether the host served another session, and its entry has not changed since."""
+        return self._changed.get(entry.hostId) == entry
 
     def _look_past(self, entry: Entry) -> None:
         """The host serves another session by now, and its entry does not say so yet."""
@@ -184,6 +173,51 @@ class _Reopen:
         if new and len(self._changed) == REOPEN_CHANGES:
             raise _hands(len(self._changed) + 1)
         self._changed[entry.hostId] = entry
+
+    # ---- a host that serves it ----
+
+    def _join(self, entry: Entry) -> bytes | None:
+        began = self._owner.clock.monotonic()
+        try:
+            with start.reach(entry.socket, self._at_most(REOPEN_DIAL)) as link:
+                self._wait_start(link, entry.crazeSessionId, began)
+        except Refused as refused:
+            if refused.code == "unknown_session":
+                self._look_past(entry)
+            elif refused.reason in _LEAVING:
+                self._closing.add(entry.hostId)
+                self._wait(entry, _STOPPING)
+            else:
+                raise _unreachable(entry) from None
+            return None
+        except Lost:
+            self._lost(entry)
+            return None
+        answer = self._answer(entry, link.version, joined=True)
+        if answer is None:
+            self._look_past(entry)
+        return answer
+
+    def _lost(self, entry: Entry) -> None:
+        """The host cannot be reached: it has gone, it is going, or nothing can be said of it."""
+        for _ in range(_LOOKS):
+            if self._leaves(entry):
+                return
+            self._wait(entry, _STOPPING)
+            if entry.hostId in self._closing:
+                return
+        raise _unreachable(entry)
+
+    def _leaves(self, entry: Entry) -> bool:
+        """Whether a listed host has gone, is going, or has gone over to another session."""
+        try:
+            again = registry.read(self._owner.paths, entry.hostId)
+        except FileNotFoundError:
+            return True
+        except MachineError:
+            return False
+        lives = _held(self._owner.paths.host_lock(entry.hostId))
+        return again.stopping or not self._serves(again) or not lives
 
     # ---- a host of our own ----
 
@@ -196,66 +230,41 @@ class _Reopen:
                 "not_resumable", f"that session ran in {cwd}, which is no longer a directory"
             )
         self._spawns += 1
-        wait = min(READY_LINE_WAIT, self._left())
+        spawner = self._owner.spawner
         try:
-            host = self._owner.spawner.start(_flags(row), cwd, wait=wait)
+            host = spawner.start(_flags(row), cwd, wait=self._at_most(READY_LINE_WAIT))
         except Held as held:
-            self._wait_holder(held)
+            # A row from before craze ids has been given one by the holder.
+            self._session = self._session or held.session
+            self._awaited = Entry(1, held.host_id, held.pid, "", "", held.session)
             return None
         except SessionRefused as refused:
             words = str(refused)
-            reason = "busy" if words in _BUSY else "not_resumable"
-            raise Refusal(reason, words) from None
-        try:
-            answer = self._up(host, row)
-        except BaseException:
-            self._owner.spawner.end(host)
-            raise
+            raise Refusal("busy" if words in _BUSY else "not_resumable", words) from None
+        began = self._owner.clock.monotonic()
+        with spawner.link(host, self._at_most(REOPEN_DIAL)) as link:
+            self._wait_start(link, host.session, began)
+        self._session = self._session or host.session
+        known = host.entry(row["provider"], cwd, format_time(self._owner.clock.now()))
+        answer = self._answer(known, host.version, joined=False)
         if answer is None:
-            self._owner.spawner.end(host)
+            spawner.end(host)
+            self._look_past(known)
         return answer
-
-    def _up(self, host: Spawned, row: Row) -> bytes | None:
-        try:
-            with Link(host.socket, min(REOPEN_DIAL, self._left())) as link:
-                link.hello(start.NAME, min(REOPEN_DIAL, self._left()))
-                version = self._wait_start(link, host.session)
-        except (Lost, Refused):
-            raise Refusal(
-                "spawn_failed", "the session host went before its session started"
-            ) from None
-        self._session = self._session or host.session  # a row from before craze ids has one now
-        known = Entry(
-            protocol=1,
-            hostId=host.host_id,
-            pid=host.child.pid,
-            startedAt=row["updatedAt"],
-            socket=host.socket,
-            crazeSessionId=host.session,
-            provider=row["provider"],
-            workspace=row["cwd"],
-            ready=True,
-        )
-        return self._answer(known, version, joined=False)
 
     # ---- what both come to ----
 
-    def _wait_start(self, link: Link, session: str) -> str:
-        """Wait for the start; the host's version."""
-        left = self._left()
-        try:
-            subscription = start.wait(link, session, min(REOPEN_START, left), bound=REOPEN_START)
-        except Refusal:
-            self._left()  # it may be the whole that has passed
-            raise
+    def _wait_start(self, link: Link, session: str, dialled: float) -> None:
+        """Wait for the start of a session whose host was dialled at `dialled`."""
+        passed = self._owner.clock.monotonic() - dialled
+        timeout = self._at_most(REOPEN_START - passed)
+        subscription = start.up(link, session, timeout, bound=REOPEN_START)
         start.leave(link, session, subscription)
-        return link.version
 
     def _answer(self, known: Entry, version: str, *, joined: bool) -> bytes | None:
         """The result, unless the host serves another session by now."""
-        fresh = start.Fresh(self._owner.paths, known, version, self._owner.clock)
+        fresh = start.Fresh(self._owner.paths, known, version)
         if not self._serves(fresh.entry) or not fresh.session:
-            self._look_past(known)
             return None
         if fresh.row:
             self._owner.seen(fresh.entry, fresh.version, fresh.row)
@@ -263,66 +272,50 @@ class _Reopen:
 
     # ---- waiting ----
 
-    def _wait_gone(self, entry: Entry) -> None:
-        while self._lives(entry):
-            self._wait(entry, _STOPPING)
-
-    def _wait_changed(self, entry: Entry) -> None:
-        while self._lives(entry):
-            try:
-                if registry.read(self._owner.paths, entry.hostId) != entry:
-                    return
-            except FileNotFoundError:
-                self._wait_gone(entry)
-                return
-            except MachineError:
-                pass  # it is being looked at again in a moment
-            self._wait(entry, _MOVING)
-
-    def _wait_holder(self, held: Held) -> None:
-        """Until the holder of the claim serves the session, or has gone."""
-        # A row from before craze ids has been given one by the holder.
-        self._session = self._session or held.session
-        holder = Entry(1, held.host_id, held.pid, "", "", held.session)
-        while self._lives(holder):
-            try:
-                entry = registry.read(self._owner.paths, held.host_id)
-                if self._serves(entry) and not entry.stopping:
-                    return
-            except (FileNotFoundError, MachineError):
-                pass  # it has not listed itself yet, or does no more
-            self._wait(holder, _STOPPING)
-
-    def _lives(self, entry: Entry) -> bool:
-        """Whether the process of a host may still have the session: it holds the session's claim,
-        or its own lock, and has not ended."""
+    def _may_have_it(self, entry: Entry) -> bool:
+        """Whether the process of a host that had the session, but is not listed with it, may have
+        it still: it has not ended, and holds the session's claim, or its own lock."""
         if entry.pid and processes.dead(entry.pid):
             return False
         paths, session = self._owner.paths, entry.crazeSessionId
-        claimed = is_token(session) and _held(paths.claim(session))
-        return claimed or (bool(entry.hostId) and _held(paths.host_lock(entry.hostId)))
+        if is_token(session) and _held(paths.claim(session)):
+            return True
+        if not entry.hostId or not _held(paths.host_lock(entry.hostId)):
+            return False
+        try:
+            return self._serves(registry.read(paths, entry.hostId))
+        except (FileNotFoundError, MachineError):
+            return True
 
     def _wait(self, entry: Entry, why: str) -> None:
         """Wait one poll's time for a holder. Raises Refusal `busy` when no more may be waited."""
-        self._left()
         if self._waiting <= 0:
-            raise Refusal(
-                "busy",
-                f"that session is held by host {entry.hostId or '?'} (pid {entry.pid or '?'}), "
-                + why,
-            )
-        self._waiting -= REOPEN_POLL
+            host, pid = entry.hostId or "?", entry.pid or "?"
+            raise Refusal("busy", f"that session is held by host {host} (pid {pid}), {why}")
+        clock = self._owner.clock
+        began = clock.monotonic()
         gevent.sleep(REOPEN_POLL)
+        self._waiting -= clock.monotonic() - began
 
-    def _left(self) -> float:
-        """The seconds that are left of the whole. Raises Refusal `busy` when there are none."""
-        left = self._until - self._owner.clock.monotonic()
-        if left <= 0:
+    def _at_most(self, bound: float) -> float:
+        """`bound` seconds, cut to what is left of the whole."""
+        return max(min(bound, self._until - self._owner.clock.monotonic()), _INSTANT)
+
+    def _check_time(self) -> None:
+        """Raise Refusal `busy` when the whole has passed."""
+        if self._owner.clock.monotonic() >= self._until:
             whole = format_duration(REOPEN_TIME)
             raise Refusal(
                 "busy", f"that session was not running within the reopen's {whole}; try again"
             )
-        return left
+
+
+def _started(entry: Entry) -> int:
+    """When the host of an entry started; 0 where it does not say so."""
+    try:
+        return parse_time(entry.startedAt)
+    except ValueError:
+        return 0
 
 
 def _flags(row: Row) -> dict[str, str | bool]:

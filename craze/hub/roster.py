@@ -52,9 +52,10 @@ class _Listed:
         self.line = b""  # the row as it is sent
         self._facts: tuple[object, ...] = ()  # what it was made of
 
-    def renew(self, now: float) -> bool:
-        """Make the line of what is known now; whether it reads otherwise than before."""
-        fresh = self.read_at is not None and now - self.read_at <= ROSTER_FRESH
+    def renew(self, oldest: float) -> bool:
+        """Make the line of what is known now, exact if read no earlier than `oldest`; whether it
+        reads otherwise than before."""
+        fresh = self.read_at is not None and self.read_at >= oldest
         facts = (self.entry, self.version, self.status, self.row, fresh)
         if facts == self._facts:
             return False
@@ -64,12 +65,14 @@ class _Listed:
 
 
 class Roster:
-    """Every host that is listed. Times are seconds of the caller's monotonic clock."""
+    """Every host that is listed. Times are seconds of the caller's monotonic clock; a row is exact
+    for `fresh` seconds after it was read."""
 
-    __slots__ = ("_hosts", "cursor")
+    __slots__ = ("_fresh", "_hosts", "cursor")
 
-    def __init__(self) -> None:
+    def __init__(self, fresh: float = ROSTER_FRESH) -> None:
         self.cursor = 0
+        self._fresh = fresh
         self._hosts: dict[str, _Listed] = {}
 
     def __contains__(self, host_id: str) -> bool:
@@ -125,7 +128,7 @@ class Roster:
         return known
 
     def _renew(self, known: _Listed, now: float) -> None:
-        if known.renew(now):
+        if known.renew(now - self._fresh):
             self.cursor += 1
 
 

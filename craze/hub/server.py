@@ -12,6 +12,7 @@ from gevent import socket
 
 from craze import greenlets
 from craze.clock import Clock
+from craze.hub.bounds import BOUNDS, Bounds
 from craze.hub.connection import Connection
 from craze.hub.poll import Poll
 from craze.hub.roster import Roster
@@ -23,8 +24,6 @@ from craze.wire.codes import Refusal
 from craze.wire.limits import (
     ACCEPT_BACKOFF_FIRST,
     ACCEPT_BACKOFF_MAX,
-    HUB_CONNECTIONS,
-    HUB_TEARDOWN,
     SPLICE_DIAL,
 )
 
@@ -55,6 +54,7 @@ class Hub:
         handlers: dict[str, Handler] | None = None,
         titles: bool = False,
         clock: Clock | None = None,
+        bounds: Bounds = BOUNDS,
     ) -> None:
         self.id = hub_id
         self.report = report
@@ -62,14 +62,21 @@ class Hub:
         self.handlers = handlers if handlers is not None else {}
         self.titles = titles
         self.connections: set[Connection] = set()
-        self.roster = Roster()
+        self.roster = Roster(bounds.fresh)
+        self.bounds = bounds
         self._version = version
         self._pid = pid
         self._paths = paths
         self._failed = failed
         self._listener = listener
         self.poll = Poll(
-            paths, self.roster, clock or Clock(), changed=self._moved, report=say, failed=self._died
+            paths,
+            self.roster,
+            clock or Clock(),
+            changed=self._moved,
+            report=say,
+            failed=self._died,
+            bounds=bounds,
         )
         self._acceptor = greenlets.spawn("accept", self._accept, on_error=self._died)
 
@@ -132,7 +139,7 @@ class Hub:
     def close(self, wait: Callable[[], None] = lambda: None) -> None:
         """Refuse new work, `wait` for what is in flight, tell every client, and close."""
         self.closing = True
-        with gevent.Timeout(HUB_TEARDOWN, False):
+        with gevent.Timeout(self.bounds.teardown, False):
             wait()
             while any(connection.serving for connection in self.connections):
                 gevent.sleep(_STEP)
@@ -173,7 +180,7 @@ class Hub:
                 self.report("accept", stranger)
                 sock.close()
                 continue
-            if len(self.connections) >= HUB_CONNECTIONS:
+            if len(self.connections) >= self.bounds.connections:
                 sock.close()
             else:
                 self.connections.add(Connection(self, sock))

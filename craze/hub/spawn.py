@@ -4,19 +4,22 @@ A host is its hub's until the hub lets go of it: one that does not come up is en
 a host's agents left behind is killed once the host has exited, whichever way that was.
 """
 
-import os
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from craze.client.errors import Refused
+from craze.hub import start
 from craze.hub.link import Link, Lost
 from craze.machine import background, environment, files, pgids, ready, reexec
 from craze.machine.background import Background
 from craze.machine.errors import reason
 from craze.machine.ids import host_id as new_host_id
+from craze.machine.ids import is_host_id
 from craze.machine.paths import Paths
+from craze.machine.registry import Entry
 from craze.wire.codes import Refusal
-from craze.wire.limits import READY_LINE, READY_LINE_WAIT, SPAWN_GRACE, SPAWN_STOP
+from craze.wire.limits import READY_LINE, READY_LINE_WAIT, SPAWN_GRACE
 
 # The flags of a host in the order they are given; a switch's value is whether it stands.
 _FLAGS = (
@@ -31,11 +34,12 @@ Flags = Mapping[str, "str | bool"]
 class Held(Exception):
     """Another process has the session's claim; unknown parts are 0 and ""."""
 
-    def __init__(self, held: dict[str, Any]) -> None:
-        super().__init__("the session is held")
-        self.host_id = str(held.get("hostId", ""))
-        self.pid = int(held.get("pid", 0))
-        self.session = str(held["crazeSessionId"])
+    def __init__(self, words: str, held: dict[str, Any]) -> None:
+        super().__init__(words)
+        host_id = str(held.get("hostId", ""))
+        self.host_id = host_id if is_host_id(host_id) else ""
+        self.pid: int = held.get("pid", 0)
+        self.session: str = held["crazeSessionId"]
 
 
 class SessionRefused(Exception):
@@ -50,6 +54,20 @@ class Spawned(NamedTuple):
     socket: str
     session: str
     version: str
+
+    def entry(self, provider: str, workspace: str, started_at: str) -> Entry:
+        """What is known of the host, should the registry say nothing more."""
+        return Entry(
+            protocol=1,
+            hostId=self.host_id,
+            pid=self.child.pid,
+            startedAt=started_at,
+            socket=self.socket,
+            crazeSessionId=self.session,
+            provider=provider,
+            workspace=workspace,
+            ready=True,
+        )
 
 
 class Spawner:
@@ -85,7 +103,7 @@ class Spawner:
             )
         except background.Gone as gone:
             raise self._replaced(gone.path) from None
-        except OSError as failure:
+        except (OSError, ValueError) as failure:  # an argument may be what no command line can hold
             raise _failed(f"the session host cannot be started: {reason(failure)}") from None
         try:
             return self._ready(child, id, wait)
@@ -93,9 +111,24 @@ class Spawner:
             child.end(SPAWN_GRACE)
             raise
 
+    @contextlib.contextmanager
+    def link(self, host: Spawned, timeout: float) -> Iterator[Link]:
+        """A link to a host that this hub started, dialled within `timeout` seconds; the host is
+        ended where anything fails meanwhile. Raises Refusal."""
+        words = "the session host cannot be reached"
+        try:
+            with start.reach(host.socket, timeout) as link:
+                words = "the session host went before its session started"
+                yield link
+        except BaseException as failure:
+            self.end(host)
+            if isinstance(failure, Lost | Refused):
+                raise _failed(words) from None
+            raise
+
     def end(self, host: Spawned) -> None:
         """End a host that this hub started: asked first, then made to."""
-        stop(host.socket, host.session)
+        start.stop(host.socket, host.session)
         host.child.end(SPAWN_GRACE)
 
     def _ready(self, child: Background, id: str, wait: float) -> Spawned:
@@ -113,10 +146,10 @@ class Spawner:
             said = ready.parse(line)
         except ValueError as failure:
             raise _failed(f"the session host's ready line cannot be read: {failure}") from None
-        if "held" in said:
-            raise Held(said["held"])
         if not said["ok"]:
             words = _plain(said["error"])
+            if "held" in said:
+                raise Held(words, said["held"])
             if said.get("refused") is True:
                 raise SessionRefused(words)
             raise _failed(f"the session host could not start: {words}")
@@ -125,6 +158,7 @@ class Spawner:
         return Spawned(child, id, said["socket"], said["crazeSessionId"], said["crazeVersion"])
 
     def _silent(self, child: Background) -> Refusal:
+        child.exited.wait(SPAWN_GRACE)  # undisturbed, so that how it ended says why
         child.end(SPAWN_GRACE)
         missing = reexec.missing()  # it began, and found half of itself gone
         if missing:
@@ -148,16 +182,6 @@ class Spawner:
             self._say(f"host {id}: {groups}: {reason(failure)}")
 
 
-def stop(socket: str, session: str) -> None:
-    """Ask a host to stop its session; it may not hear, or not do it."""
-    try:
-        with Link(socket, SPAWN_STOP) as link:
-            link.hello("craze hub stop", SPAWN_STOP)
-            link.ask("session.stop", {"sessionId": session, "commandId": "1"}, SPAWN_STOP)
-    except (Lost, Refused):
-        return
-
-
 def _arguments(flags: Flags) -> list[str]:
     given = [(name, flags[name]) for name in _FLAGS if flags.get(name)]
     return [f"--{name}" if value is True else f"--{name}={value}" for name, value in given]
@@ -165,7 +189,7 @@ def _arguments(flags: Flags) -> list[str]:
 
 def _plain(error: str) -> str:
     """The first line of a host's error, without the name of its command."""
-    words = os.linesep.join(error.splitlines()[:1])
+    words, _, _ = error.partition("\n")
     return words.removeprefix("craze serve: ").removeprefix("craze: ")
 
 

@@ -1,7 +1,9 @@
-"""A session that is coming up: waiting for its start, prompting it, and reading its row."""
+"""A session that is coming up in its host: waiting for its start, prompting it, reading its row,
+and asking it to stop."""
+
+import gevent
 
 from craze.client.errors import Refused
-from craze.clock import Clock
 from craze.hub import roster
 from craze.hub.link import Link, Lost, NoAnswer, own_row
 from craze.machine import registry
@@ -10,7 +12,7 @@ from craze.machine.errors import MachineError
 from craze.machine.paths import Paths
 from craze.wire import json
 from craze.wire.codes import Refusal
-from craze.wire.limits import CREATE_DETACH, CREATE_PROMPT, CREATE_ROW, KIB
+from craze.wire.limits import CREATE_DETACH, CREATE_PROMPT, CREATE_ROW, KIB, SPAWN_STOP
 
 NAME = "craze hub create"
 
@@ -18,7 +20,20 @@ NAME = "craze hub create"
 _BUDGET = {"snapshotBytes": 64 * KIB}
 
 
-def wait(link: Link, session: str, timeout: float, *, bound: float) -> str:
+def reach(socket: str, timeout: float) -> Link:
+    """A link to the host at `socket`, which said hello, within `timeout` seconds in all. Raises
+    Lost, Refused."""
+    with gevent.Timeout(timeout, NoAnswer(f"no answer within {timeout:g}s")):
+        link = Link(socket, timeout)
+        try:
+            link.hello(NAME, timeout)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+
+def up(link: Link, session: str, timeout: float, *, bound: float) -> str:
     """Wait for the start of the session behind `link`; the attachment's subscription, "" for none.
 
     Raises Refusal `start_failed`: for a start that failed, and for one that did not end in time,
@@ -33,27 +48,22 @@ def wait(link: Link, session: str, timeout: float, *, bound: float) -> str:
         raise Refusal("start_failed", words, cause=words) from None
     except Refused as refused:
         if refused.reason == "start_failed":
-            raise failed(refused) from None
+            cause = refused.cause or refused.message
+            words = f"the session did not start: {cause}"
+            raise Refusal("start_failed", words, cause=cause) from None
         if refused.reason == "snapshot_too_large":
             return ""  # it is up
         raise
     return str(answer.get("subscription", "")) if isinstance(answer, dict) else ""
 
 
-def failed(refused: Refused) -> Refusal:
-    """A host's `start_failed` as the hub's own."""
-    cause = refused.cause or refused.message
-    return Refusal("start_failed", f"the session did not start: {cause}", cause=cause)
-
-
 def prompt(link: Link, session: str, subscription: str, text: str) -> tuple[str, str]:
     """Send the first prompt: what became of it, and why where that is not `accepted`.
 
-    The link is let go of: politely after an answer, at once without one.
+    The attachment is ended after an answer; without one there is nobody to end it with.
     """
-    if not text:
-        outcome = "none", ""
-    else:
+    outcome = "none", ""
+    if text:
         params = {"sessionId": session, "commandId": "1", "text": text, "mode": "queue"}
         try:
             link.ask("session.prompt", params, CREATE_PROMPT)
@@ -78,24 +88,31 @@ def leave(link: Link, session: str, subscription: str) -> None:
         return
 
 
+def stop(socket: str, session: str) -> None:
+    """Ask a host to stop its session; it may not hear, or not do it."""
+    params = {"sessionId": session, "commandId": "1"}
+    try:
+        with gevent.Timeout(SPAWN_STOP, NoAnswer()), reach(socket, SPAWN_STOP) as link:
+            link.ask("session.stop", params, SPAWN_STOP)
+    except (Lost, Refused):
+        return
+
+
 class Fresh:
     """A session's roster row, read from its host just now: `line` as raw JSON, `session` the craze
-    session id that host and registry name, "" where they name none or two."""
+    session id that host and registry name, "" where they name two."""
 
     __slots__ = ("entry", "line", "row", "session", "version")
 
-    def __init__(self, paths: Paths, known: registry.Entry, version: str, clock: Clock) -> None:
+    def __init__(self, paths: Paths, known: registry.Entry, version: str) -> None:
         """`known` is what is known of the host, should the registry say nothing more."""
         self.version = version
         self.row = b""
         named = ""
-        until = clock.monotonic() + CREATE_ROW
         try:
-            with Link(known.socket, CREATE_ROW) as link:
-                link.hello(NAME, max(until - clock.monotonic(), 0.001))
+            with gevent.Timeout(CREATE_ROW, NoAnswer()), reach(known.socket, CREATE_ROW) as link:
                 self.version = link.version
-                left = max(until - clock.monotonic(), 0.001)
-                self.row = own_row(link.ask("sessions.list", {}, left))
+                self.row = own_row(link.ask("sessions.list", {}, CREATE_ROW))
                 named = _session(self.row)
         except (Lost, Refused):
             pass

@@ -33,6 +33,7 @@ class Subscription:
         tell: Callable[[Callable[[], bytes], bytes], bool],
         ended: Callable[[], None],
         failed: Callable[[BaseException], None],
+        flush: float = ROSTER_FLUSH,
     ) -> None:
         self.id = id
         self._epoch = epoch
@@ -40,6 +41,7 @@ class Subscription:
         self._view = view
         self._tell = tell
         self._ended = ended
+        self._flush = flush
         self._moved = Event()
         self._worker = greenlets.spawn(f"roster {id}", self._run, on_error=failed)
 
@@ -73,7 +75,7 @@ class Subscription:
             if self._roster.view().truncated != self._view.truncated:
                 self._tell(lambda: self.reset("omitted"), b"")
                 break
-            gevent.sleep(ROSTER_FLUSH)
+            gevent.sleep(self._flush)
         self._ended()
 
     def _compose(self) -> bytes:

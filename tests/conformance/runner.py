@@ -15,28 +15,28 @@ and, for what the recorded form has no words for:
     {"conn":N,"dir":"quiet"}            nothing has come from connection N
     {"dir":"wait","ms":…}               real time passes
 
+`"sock":"hub"` on a connection's first line dials the hub instead. Where one does, the host is
+listed in a registry of the scenario's own and a hub runs in front of it, with the abilities that
+the host object says (`tests.conformance.hub`). Such a scenario has two steps more:
+
+    {"dir":"host","id":…,"session":…}   one more host is listed; "on":ID sends it an op
+    {"dir":"machine","do":…,"on":ID}    something else happens (`tests.conformance.machine`)
+
 Every line is held to the published schema in both directions, unless the step says so:
 `"invalid":true`.
 """
 
 import json
-import os
 import select
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from craze.wire import schema
-
-PATIENCE = 10.0
-
-
-class Difference(AssertionError):
-    """What a line should have been, and what it was."""
+from tests.conformance.children import PATIENCE, Difference
+from tests.conformance.machine import Alone, Listed, Stage
 
 
 def steps(path: Path) -> Iterator[tuple[int, dict[str, Any], str]]:
@@ -91,64 +91,6 @@ class Line:
         self._sock.close()
 
 
-class FakeHost:
-    """A `craze-fake-host --ack` process on a socket in `folder`; members of `build` beside `host`
-    make it the tests' own (`tests.conformance.host`)."""
-
-    def __init__(self, folder: Path, build: dict[str, Any]) -> None:
-        self.path = str(folder / "host.sock")
-        host = build.pop("host", {})
-        build.pop("dir", None)
-        module = "tests.conformance.host" if build else "craze.fakes.host"
-        command = [sys.executable, "-m", module, "--ack"]
-        self.process = subprocess.Popen(
-            [*command, "--socket", self.path, "--host", json.dumps(host)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=Path(__file__).resolve().parents[2],
-            env={**os.environ, "HOME": str(folder), "CRAZE_TEST_HOST": json.dumps(build)},
-        )
-        self.incarnations: list[str] = []
-        try:
-            self._read("incarnation")
-        except BaseException:
-            self.close()
-            raise
-
-    def op(self, op: dict[str, Any]) -> None:
-        """Run an op to its end."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(op).encode() + b"\n")
-        self.process.stdin.flush()
-        answer = self._read("done")
-        assert answer["done"] == op["name"], answer
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        try:
-            self.process.wait(PATIENCE)
-        finally:
-            self.process.kill()
-            self.process.wait()
-            for stream in (self.process.stdout, self.process.stderr):
-                assert stream is not None
-                stream.close()
-
-    def _read(self, member: str) -> dict[str, Any]:
-        assert self.process.stdout is not None and self.process.stderr is not None
-        both = [self.process.stdout, self.process.stderr]
-        readable, _, _ = select.select(both, [], [], PATIENCE)
-        if self.process.stdout not in readable:
-            said = os.read(self.process.stderr.fileno(), 1 << 16) if readable else b"nothing"
-            raise Difference(f"craze-fake-host gave no {member}: {said.decode()}")
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline() or b"{}")
-        if "incarnation" in answer:
-            self.incarnations.append(answer["incarnation"])
-        return answer
-
-
 class Runner:
     """One run of one scenario. While it is recorded, an s2c step without a `msg` takes what
     comes: `recorded` holds what did, in order. Read it before you believe it."""
@@ -157,7 +99,9 @@ class Runner:
         self._steps = list(steps(path))
         self._name = path.name
         first = self._steps[0][1]
-        self._host = FakeHost(folder, dict(first) if first["dir"] == "host" else {})
+        build = first if first["dir"] == "host" else {}
+        with_hub = any(step.get("sock") == "hub" for _, step, _ in self._steps)
+        self._stage: Stage = Listed(build) if with_hub else Alone(folder, build)
         self._lines: dict[int, Line] = {}
         self._record = record
         self.recorded: list[str] = []
@@ -173,22 +117,25 @@ class Runner:
         finally:
             for line in self._lines.values():
                 line.close()
-            self._host.close()
+            self._stage.close()
 
     def _step(self, step: dict[str, Any], raw: str) -> None:
         match step["dir"]:
             case "host":
-                pass
+                if "id" in step:
+                    self._stage.add(step)
             case "op":
-                self._host.op(step["op"])
+                self._stage.op(step)
+            case "machine":
+                self._stage.do(step)
             case "wait":
                 time.sleep(step["ms"] / 1000)
             case "c2s":
-                self._send(self._line(step), step, self._real(raw))
+                self._send(self._line(step), step, self._stage.real(raw))
             case "s2c":
-                self._expect(self._line(step), step, raw)
+                self._expect(self._line(step), raw)
             case "raw":
-                text = self._real(step["text"]) * step.get("times", 1)
+                text = self._stage.real(step["text"]) * step.get("times", 1)
                 self._line(step).send(text.encode("utf-8", "surrogateescape"))
             case "half":
                 self._line(step).half_close()
@@ -204,7 +151,7 @@ class Runner:
     def _line(self, step: dict[str, Any]) -> Line:
         number = step["conn"]
         if number not in self._lines:
-            self._lines[number] = Line(self._host.path)
+            self._lines[number] = Line(self._stage.socket(step.get("sock", "host")))
         return self._lines[number]
 
     def _send(self, line: Line, step: dict[str, Any], raw: str) -> None:
@@ -214,28 +161,15 @@ class Runner:
         line.methods[message.get("id")] = message.get("method", "")
         line.send(raw.encode() + b"\n")
 
-    def _expect(self, line: Line, step: dict[str, Any], raw: str) -> None:
-        got = self._placeholders(line.read().decode())
+    def _expect(self, line: Line, raw: str) -> None:
+        written = line.read().decode()
+        got = self._stage.placeholders(written)
         if self._record and not raw:
             self.recorded.append(got)
             raw = got
         if got != raw:
             raise Difference(f"\nexpected {_around(raw, got)}\n     got {_around(got, raw)}")
-        schema.check_line(json.loads(got), line.methods)
-
-    def _real(self, text: str) -> str:
-        for count, incarnation in enumerate(self._host.incarnations, 1):
-            text = text.replace(
-                f'"incarnation":"INCARNATION-{count}"', f'"incarnation":"{incarnation}"'
-            )
-        return text
-
-    def _placeholders(self, text: str) -> str:
-        for count, incarnation in enumerate(self._host.incarnations, 1):
-            text = text.replace(
-                f'"incarnation":"{incarnation}"', f'"incarnation":"INCARNATION-{count}"'
-            )
-        return text
+        schema.check_line(json.loads(written), line.methods)
 
 
 def _around(text: str, other: str) -> str:
