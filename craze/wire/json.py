@@ -77,11 +77,14 @@ def loads(data: bytes) -> Any:
     refuses.
     """
     text = data.decode()
-    if "NaN" in text or "Infinity" in text:  # ujson takes them for numbers
-        return parse(data)
+    # One character is looked for far faster than a word that is hardly ever there.
+    if ("N" in text and "NaN" in text) or ("I" in text and "Infinity" in text):
+        return parse(data)  # ujson takes them for numbers
     try:
-        value = ujson.loads(text)
-        return _scrubbed(value) if _may_hold_surrogates(text) else value
+        value = ujson.loads(data if text.isascii() else text)
+        if "\\" in text and _may_hold_surrogates(text):
+            return _scrubbed(value)
+        return value
     except (RecursionError, OverflowError) as failure:
         raise ValueError(str(failure)) from None
 
