@@ -13,12 +13,12 @@ from gevent import socket
 
 from craze.cli import failures
 from craze.cli.failures import Failure
-from craze.cli.flags import BadFlag, Flag, Given, parse
 from craze.machine import peer, registry, sockets
 from craze.machine.errors import MachineError, reason
 from craze.machine.ids import is_token
 from craze.machine.match import match
 from craze.machine.paths import Paths
+from craze.terminal.flags import BadFlag, Flag, Given, parse
 
 from .pump import Broken, pump
 

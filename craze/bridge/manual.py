@@ -1,6 +1,6 @@
 """What `craze bridge --help` says."""
 
-from craze.cli.manual import Page, render
+from craze.terminal.manual import Page, render
 
 from .command import FLAGS, NAME
 

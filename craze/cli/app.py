@@ -4,20 +4,21 @@
 and for completion alone.
 """
 
-import difflib
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 import craze
+from craze.terminal import commands
+from craze.terminal.commands import More
+from craze.terminal.flags import Flag
+from craze.terminal.manual import Page
 
 from . import completion, failures, new, providers, ps
 from .failures import Failure
-from .flags import Flag
-from .manual import Page, render
 
 # Every command with its line in the help. `hub` has none: whoever needs one starts it.
 COMMANDS = {
@@ -57,49 +58,25 @@ _HELP = Page(
 )
 
 
-class Group(TyperGroup):
+class Group(commands.Group):
     """`craze` itself."""
 
-    def get_help(self, ctx: Any) -> str:
-        return render(_HELP).rstrip("\n")
+    page = _HELP
 
 
-class Command(TyperCommand):
-    """A command whose help is a page, and which does not run where CRAZE_CONFIG is set."""
+class Command(commands.Command):
+    """A command, which does not run where CRAZE_CONFIG is set."""
 
-    def get_help(self, ctx: Any) -> str:
-        from .pages import PAGES, More
+    summaries = COMMANDS
 
-        flags = [_flag(option) for option in self.params if option.param_type_name == "option"]
-        arguments = "[FLAG...]" if flags else "[--help]"
-        more = PAGES.get(ctx.info_name, More())
-        page = Page(
-            ctx.command_path,
-            COMMANDS[ctx.info_name],
-            [f"{ctx.command_path} {one}" for one in more.arguments or (arguments,)],
-            self.help or "",
-            flags,
-            more.sections,
-        )
-        return render(page).rstrip("\n")
+    def more(self) -> Mapping[str, More]:
+        from .pages import PAGES
 
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        try:
-            return super().parse_args(ctx, args)
-        except _UsageError as failure:
-            failure.ctx = failure.ctx or ctx  # a flag's value that is wrong or not there has none
-            raise
+        return PAGES
 
     def invoke(self, ctx: Any) -> Any:
         failures.refuse_config(os.environ)
         return super().invoke(ctx)
-
-
-def _flag(option: Any) -> Flag:
-    """A command's option as its page lists it."""
-    long, *_ = (name[2:] for name in option.opts if name.startswith("--"))
-    short = "".join(name[1:] for name in option.opts if not name.startswith("--"))
-    return Flag(long, "" if option.is_flag else option.metavar, option.help or "", short)
 
 
 app = typer.Typer(
@@ -156,7 +133,9 @@ def main(arguments: list[str]) -> int:
         _register_stand_ins()
         completion.prepare()
     try:
-        _check_command(arguments)
+        unknown = commands.unknown_command("craze", arguments, COMMANDS)
+        if unknown is not None:
+            raise Failure(unknown, failures.USAGE)
         code = app(arguments, prog_name="craze", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -167,29 +146,9 @@ def main(arguments: list[str]) -> int:
     except Failure as failure:
         failures.report(failure.line)
         return failure.code
-    except _UsageError as failure:
-        failures.report(_usage(failure))
+    except commands.UsageError as failure:
+        failures.report(commands.usage("craze", failure))
         return failures.USAGE
     except typer.Abort:
         return failures.RUNTIME
     return code if isinstance(code, int) else 0
-
-
-def _check_command(arguments: list[str]) -> None:
-    """Raise Failure for a first word that is no command, without repeating what was typed."""
-    word = arguments[0] if arguments else ""
-    if not word or word.startswith("-") or word in COMMANDS:
-        return
-    near = difflib.get_close_matches(word, COMMANDS, 1)
-    hint = f' (did you mean "{near[0]}"?)' if near else ""
-    raise Failure(f"craze: unknown command; see craze --help{hint}", failures.USAGE)
-
-
-def _usage(failure: Any) -> str:
-    path = failure.ctx.command_path if failure.ctx is not None else "craze"
-    if type(failure).__name__ in _FLAG_ERRORS:
-        return f"{path}: unknown or malformed flag; see {path} --help"
-    for parameter in failure.ctx.command.params if failure.ctx is not None else ():
-        if parameter.param_type_name == "argument":
-            return f"{path}: takes one argument at most ({parameter.metavar}); see {path} --help"
-    return f"{path}: takes no arguments; see {path} --help"

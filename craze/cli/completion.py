@@ -16,10 +16,10 @@ import typer
 from craze.machine import config
 from craze.machine.errors import MachineError
 from craze.machine.paths import Paths
+from craze.terminal.flags import Flag
 
 from . import failures
 from .failures import Failure
-from .flags import Flag
 
 NAME = "craze completion"
 VARIABLE = "_CRAZE_COMPLETE"

@@ -9,10 +9,10 @@ import os
 from craze.machine import environment, ready
 from craze.machine.errors import MachineError
 from craze.machine.paths import Paths, current_directory
+from craze.terminal.flags import BadFlag, parse
 
 from . import failures
 from .failures import Failure
-from .flags import BadFlag, parse
 
 NAME = "craze hub"
 

@@ -1,7 +1,8 @@
 """What `craze hub --help` says."""
 
+from craze.terminal.manual import Page, render
+
 from .hub import NAME
-from .manual import Page, render
 
 __all__ = ["PAGE", "render"]
 

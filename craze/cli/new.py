@@ -14,13 +14,14 @@ from craze.client.errors import Refused
 from craze.machine import config
 from craze.machine.errors import MachineError
 from craze.machine.paths import Paths, absolute, current_directory
+from craze.terminal import table
 from craze.wire import json
 from craze.wire.limits import REOPEN_PATIENCE
 from craze.wire.plain import plain_line
 from craze.wire.titles import normalize
 from craze.wire.words import quote
 
-from . import asking, completion, failures, table
+from . import asking, completion, failures
 from .failures import Failure
 
 NAME = "craze new"

@@ -1,21 +1,12 @@
 """What the help of a command says besides its options, which are those it is parsed by."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from craze.terminal.commands import More
 
 _ENVIRONMENT = """
     HOME names the user whose sessions these are, CRAZE_HOME another craze directory and with it
     another hub (~/.craze). A hub that is started keeps the environment of the command for its life.
     CRAZE_CONFIG is refused.
     """
-
-
-class More(NamedTuple):
-    """What follows the name in each line of the SYNOPSIS, and the sections after the OPTIONS."""
-
-    arguments: Sequence[str] = ()
-    sections: Sequence[tuple[str, str | list[str]]] = ()
-
 
 PAGES = {
     "completion": More(

@@ -12,9 +12,10 @@ import craze
 from craze.machine import config
 from craze.machine.errors import MachineError, reason
 from craze.machine.paths import Paths
+from craze.terminal import table
 from craze.wire.plain import plain_line
 
-from . import failures, table
+from . import failures
 from .failures import Failure
 
 NAME = "craze providers"

@@ -21,13 +21,14 @@ from craze.machine import config, index, registry
 from craze.machine.errors import MachineError
 from craze.machine.index import Load
 from craze.machine.paths import Paths
+from craze.terminal import table
 from craze.wire import documents, json
 from craze.wire.cells import graphemes, one_line, width
 from craze.wire.limits import HUB_FIND, ROSTER_ASKED_AT_ONCE
 from craze.wire.plain import plain_line
 from craze.wire.times import parse_time
 
-from . import asking, failures, table
+from . import asking, failures
 from .failures import Failure
 
 NAME = "craze ps"

@@ -14,12 +14,12 @@ from craze.machine.errors import MachineError
 from craze.machine.ids import is_host_id, is_token
 from craze.machine.index import Load
 from craze.machine.paths import Paths, absolute, current_directory
+from craze.terminal.flags import BadFlag, Flag, Given, parse
 from craze.wire.titles import normalize
 from craze.wire.words import quote
 
 from . import failures
 from .failures import Failure
-from .flags import BadFlag, Flag, Given, parse
 
 NAME = "craze serve"
 

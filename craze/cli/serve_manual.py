@@ -1,6 +1,7 @@
 """What `craze serve --help` says."""
 
-from .manual import Page, render
+from craze.terminal.manual import Page, render
+
 from .serve import FLAGS, NAME
 
 __all__ = ["PAGE", "render"]

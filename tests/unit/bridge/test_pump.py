@@ -403,7 +403,8 @@ def test_a_bridge_loads_nothing_heavy(served: Served, environ: dict[str, str], o
     assert "gevent.socket" in loaded and "setproctitle" in loaded
     assert [name for name in loaded if name in HEAVY] == []
     ours = {name.split(".")[1] for name in loaded if name.startswith("craze.")}
-    assert ours == {"__main__", "bridge", "cli", "clock", "greenlets", "machine", "wire"}
+    entry = {"__main__", "bridge", "cli", "terminal"}
+    assert ours == entry | {"clock", "greenlets", "machine", "wire"}
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import craze
-from craze.cli import app, manual, new, ps
+from craze.cli import app, new, ps
+from craze.terminal import manual
 
 from .conftest import Run
 

@@ -10,9 +10,10 @@ import pytest
 
 import craze
 from craze import greenlets
-from craze.cli import app, table
+from craze.cli import app
 from craze.machine import hubs
 from craze.machine.paths import Paths
+from craze.terminal import table
 from craze.wire import documents
 
 from .conftest import Run

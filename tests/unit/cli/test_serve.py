@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from craze.cli import serve
-from craze.cli.flags import parse
 from craze.host.options import Options
 from craze.machine.index import Load
+from craze.terminal.flags import parse
 
 from .conftest import Run
 

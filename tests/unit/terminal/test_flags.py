@@ -1,6 +1,6 @@
 import pytest
 
-from craze.cli.flags import BadFlag, Flag, parse
+from craze.terminal.flags import BadFlag, Flag, parse
 
 FLAGS = [Flag("name", "TEXT", short="n"), Flag("fast", short="f"), Flag("deep", short="d")]
 

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from .flags import HELP, Flag
+from craze.terminal.flags import HELP, Flag
 
 _WIDTH = 80
 _INDENT = " " * 7

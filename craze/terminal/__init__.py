@@ -1,0 +1,1 @@
+"""What the programs of this project have in common at a terminal: flags, manual pages, tables."""
