@@ -30,7 +30,7 @@ INTERRUPTED = 130  # the exit code after Ctrl-C
 
 _SHORT_ID = 8
 _MAY_HAVE = "the session may start all the same: see craze ps"
-_NO_DEFAULT = "params.provider is required"  # how a hub says that it has no default provider
+_NO_DEFAULT = "params.provider is required: this hub has no default provider"  # a hub's words
 
 Object = dict[str, Any]
 
@@ -98,25 +98,37 @@ def new(
         "title": title,
     }
     text = " ".join(prompt or ())
-    _check(start, text, load)
-    asking.interruptible()
     try:
+        _check(start, text, load)
+        asking.interruptible()
         paths = Paths.of(os.environ)
         answer = _created(paths, start, text) if load is None else _reopened(paths, load)
     except (MachineError, Refused, asking.Unanswered) as failure:
         why = _why(failure)
-        if as_json:
-            error = _wire(failure) if isinstance(failure, Refused) else {"message": why}
-            failures.show(NAME, table.json_line({"error": error}))
-        raise Failure(failures.named(NAME, why)) from None
+        raise _failed(
+            Failure(failures.named(NAME, why)),
+            as_json,
+            _wire(failure) if isinstance(failure, Refused) else {"message": why},
+        ) from None
     except KeyboardInterrupt:
-        raise Failure(f"{NAME}: interrupted; {_MAY_HAVE}", INTERRUPTED) from None
+        ended = Failure(f"{NAME}: interrupted; {_MAY_HAVE}", INTERRUPTED)
+        raise _failed(ended, as_json) from None
+    except Failure as failure:
+        raise _failed(failure, as_json) from None
     said = json.parse(answer)
     result = said if isinstance(said, dict) else {}
     failures.show(NAME, table.raw_line(answer) if as_json else _told(result))
     if result.get("prompt") == "refused":
         why = f"the session started and refused its first prompt: {_text(result, 'promptError')}"
         raise Failure(failures.named(NAME, why))
+
+
+def _failed(failure: Failure, as_json: bool, error: Object | None = None) -> Failure:
+    """The failure, told as an object as well where that was asked for."""
+    if as_json:
+        words = failure.line.removeprefix("craze: ").removeprefix(f"{NAME}: ")
+        failures.show(NAME, table.json_line({"error": error or {"message": words}}))
+    return failure
 
 
 def _check(start: Object, prompt: str, load: str | None) -> None:

@@ -24,7 +24,7 @@ from craze.machine.paths import Paths
 from craze.terminal import table
 from craze.wire import documents, json
 from craze.wire.cells import graphemes, one_line, width
-from craze.wire.limits import HUB_FIND, ROSTER_ASKED_AT_ONCE
+from craze.wire.limits import HUB_FIND, ROSTER_ASKED_AT_ONCE, ROSTER_ROWS
 from craze.wire.plain import plain_line
 from craze.wire.times import parse_time
 
@@ -109,7 +109,9 @@ def _answer(paths: Paths, *, saved: bool, no_hub: bool) -> bytes:
 
 def _running(paths: Paths) -> bytes:
     """What a hub's sessions.list would say of this moment. Raises MachineError."""
-    live, _ = registry.scan(paths)
+    live, unreadable = registry.scan(paths)
+    for host_id in unreadable:
+        failures.report(f"{NAME}: the registry entry of the live host {host_id} cannot be read")
     until = time.monotonic() + DIRECT
     waiting = deque(filter(roster.listable, live))
     rows: dict[str, bytes] = {}
@@ -127,7 +129,9 @@ def _running(paths: Paths) -> bytes:
         gevent.joinall(asked, raise_error=True)
     finally:
         gevent.killall(asked)
-    return documents.list_result("", 0, [rows[host_id] for host_id in sorted(rows)])
+    listed = sorted(rows)[:ROSTER_ROWS]
+    cut = len(rows) > len(listed)
+    return documents.list_result("", 0, [rows[host_id] for host_id in listed], truncated=cut)
 
 
 def _row(paths: Paths, entry: registry.Entry, seconds: float) -> bytes:
@@ -177,9 +181,12 @@ class _Session(NamedTuple):
 def _table(answer: bytes, paths: Paths) -> str:
     now = Clock().now()
     titles = _Titles(paths)
-    sessions = [_session(row, paths, titles, now) for row in _objects(json.parse(answer))]
+    said = json.parse(answer)
+    sessions = [_session(row, paths, titles, now) for row in _objects(said)]
     if not sessions:
         return "no sessions running\n"
+    if isinstance(said, dict) and said.get("truncated") is True:
+        failures.report(f"{NAME}: there are more; these are the first {len(sessions)}")
     sessions.sort(key=lambda it: (STATES.index(it.state), -it.newest, it.id))
     return _fitted([_HEADINGS, *(session.cells for session in sessions)])
 

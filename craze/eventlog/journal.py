@@ -55,7 +55,9 @@ def create(path: str) -> int:
     Raises FileExistsError rather than open what is there.
     """
     _make_directory(os.path.dirname(path))
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    os.fchmod(fd, 0o600)  # a strict umask may have taken the owner's own bits
+    return fd
 
 
 def complain(words: str) -> None:
@@ -281,6 +283,7 @@ def _make_directory(path: str) -> None:
         _make_directory(os.path.dirname(path))
         try:
             os.mkdir(path, 0o700)
+            os.chmod(path, 0o700)
         except FileExistsError:
             if not os.path.isdir(path):
                 raise

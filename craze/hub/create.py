@@ -15,6 +15,7 @@ from craze.client.errors import Refused
 from craze.clock import Clock
 from craze.hub import start
 from craze.hub.admission import Admission, Outcome
+from craze.hub.directories import Directories, NoAnswer
 from craze.hub.hash import request_hash
 from craze.hub.link import Lost
 from craze.hub.options import provider_for
@@ -61,6 +62,7 @@ class Creates:
         spawner: Spawner,
         clock: Clock,
         seen: Seen,
+        directories: Directories | None = None,
     ) -> None:
         self._paths = paths
         self._environ = environ
@@ -69,6 +71,7 @@ class Creates:
         self._spawner = spawner
         self._clock = clock
         self._seen = seen
+        self._directories = directories or Directories()
         self._kept: dict[str, _Kept] = {}
 
     def create(self, args: Args) -> bytes:
@@ -113,7 +116,7 @@ class Creates:
             if there.requestHash != hash:
                 raise _conflict(request)
             return self._join(there, request)
-        greenlets.on_thread(_check_directory, args["cwd"])
+        self._check_directory(args["cwd"])
         settings = greenlets.on_thread(config.load, self._paths, self._environ)
         provider = provider_for(args.get("provider", ""), settings)
         with self._admission.place():
@@ -141,6 +144,18 @@ class Creates:
                 f"the registry entry of a live session host cannot be read, {unknown}",
             )
         return None
+
+    def _check_directory(self, path: str) -> None:
+        """Raise Refusal unless `path` is a directory."""
+        named = f"params.cwd {plain_line(path)}"
+        try:
+            self._directories.ask(os.stat, os.path.join(path, ""))
+        except FileNotFoundError:
+            raise Refusal("bad_request", f"{named} does not exist") from None
+        except NotADirectoryError:
+            raise Refusal("bad_request", f"{named} is not a directory") from None
+        except (OSError, ValueError, NoAnswer) as failure:
+            raise Refusal("bad_request", f"{named}: {reason(failure)}") from None
 
     # ---- a new session ----
 
@@ -203,15 +218,3 @@ def _conflict(request: str) -> Refusal:
     return Refusal(
         "request_conflict", f"requestId {request} was used already for a create with other params"
     )
-
-
-def _check_directory(path: str) -> None:
-    """Raise Refusal unless `path` is a directory. Blocks."""
-    try:
-        os.stat(os.path.join(path, ""))
-    except FileNotFoundError:
-        raise Refusal("bad_request", f"params.cwd {plain_line(path)} does not exist") from None
-    except NotADirectoryError:
-        raise Refusal("bad_request", f"params.cwd {plain_line(path)} is not a directory") from None
-    except (OSError, ValueError) as failure:
-        raise Refusal("bad_request", f"params.cwd {plain_line(path)}: {reason(failure)}") from None

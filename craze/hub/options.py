@@ -43,12 +43,14 @@ def create_options(
     *,
     pid: int,
     report: Callable[[str], None],
+    recent: list[Document] | None = None,
     outside_login: bool = False,
 ) -> bytes:
     """The result of `sessions.createOptions` (protocol tables 10.3), as raw JSON.
 
     `environ` is the hub's own, which its hosts inherit, `pid` its process; `report` hears why the
-    index could not be read. `outside_login` is for a hub that knows it runs outside the login
+    index could not be read. `recent` are the `recent_dirs`, where they were found already.
+    `outside_login` is for a hub that knows it runs outside the login
     session of its Mac: nothing here looks, and nothing is marked where it is not known.
     """
     settings = config.load(paths, environ)
@@ -60,7 +62,7 @@ def create_options(
             "createOptions",
             providers=listed(settings, environ, login_fix=login_fix),
             defaultProvider=default,
-            recentDirs=recent_dirs(saved.read(paths, report)),
+            recentDirs=recent_dirs(saved.read(paths, report)) if recent is None else recent,
         )
     )
 
@@ -95,10 +97,13 @@ def listed(
     return found[:CREATE_PROVIDERS]
 
 
-def recent_dirs(rows: Iterable[Row]) -> list[Document]:
+def recent_dirs(
+    rows: Iterable[Row], is_directory: Callable[[str], bool] = os.path.isdir
+) -> list[Document]:
     """The directories that sessions ran in, newest first, each with when it was last used.
 
-    One is listed only where it is a directory now, and its name could not act on a terminal.
+    One is listed only where it is a directory now, as `is_directory` says, and its name could not
+    act on a terminal.
     """
     found: list[Document] = []
     looked: set[str] = set()
@@ -110,7 +115,7 @@ def recent_dirs(rows: Iterable[Row]) -> list[Document]:
         if (
             os.path.isabs(directory)
             and plain_line(directory) == directory
-            and os.path.isdir(directory)
+            and is_directory(directory)
         ):
             found.append(build("recentDir", dir=directory, usedAt=used))
             if len(found) == CREATE_RECENT_DIRS:
@@ -124,6 +129,11 @@ def provider_for(provider: str, settings: Config) -> str:
     Raises Refusal for one that craze does not know, and where there is no default.
     """
     chosen = provider or settings.provider
+    if not chosen and settings.fault:
+        raise _bad(
+            "params.provider is required: this hub's default provider (config.toml's provider)"
+            f" cannot be read: {plain_line(settings.fault)}"
+        )
     if not chosen:
         raise _bad(
             "params.provider is required: this hub has no default provider (config.toml's provider)"

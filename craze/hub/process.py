@@ -19,7 +19,8 @@ from craze.clock import Clock
 from craze.hub import saved
 from craze.hub.admission import Admission
 from craze.hub.create import Creates
-from craze.hub.options import create_options
+from craze.hub.directories import Directories
+from craze.hub.options import create_options, recent_dirs
 from craze.hub.poll import UNREADABLE
 from craze.hub.reopen import Reopens
 from craze.hub.server import Hub
@@ -38,6 +39,7 @@ NAME = "craze hub"
 TICK = 1.0
 REGISTRY_LOOK = 5.0
 ORPHAN_SWEEP = 600.0
+_LEAST_IDLE = 1.0  # for whoever has just started it to come
 
 
 class Held(Exception):
@@ -75,6 +77,7 @@ class _Process:
         self._clock = Clock()
         self._id = host_id()
         self._hub: Hub | None = None
+        self._directories = Directories()
         self._stopped = Event()
         self._cause = ""
         self._idle_after, self._idle_words = _idle(environ)
@@ -82,6 +85,7 @@ class _Process:
     def run(self) -> None:
         descriptors.raise_limit()
         greenlets.on_thread(int)  # what a thread takes is loaded while it is there
+        self._directories.warm()
         place = hubs.take(
             self._paths,
             self._id,
@@ -129,8 +133,9 @@ class _Process:
         spawner = Spawner(paths, environ, pid=os.getpid(), say=self._log)
         sockets = os.path.dirname(self._place.record.socket)
         seen = hub.poll.seen
-        creates = Creates(paths, environ, sockets, admission, spawner, clock, seen)
-        reopens = Reopens(paths, environ, admission, spawner, clock, seen)
+        looks = self._directories
+        creates = Creates(paths, environ, sockets, admission, spawner, clock, seen, looks)
+        reopens = Reopens(paths, environ, admission, spawner, clock, seen, looks)
         hub.titles = True
         hub.handlers.update(
             {
@@ -143,8 +148,14 @@ class _Process:
 
     def _options(self, args: dict[str, Any]) -> bytes:
         told: list[str] = []  # the log is the loop's
+        rows = greenlets.on_thread(saved.read, self._paths, told.append)
         result: bytes = greenlets.on_thread(
-            create_options, self._paths, self._environ, pid=os.getpid(), report=told.append
+            create_options,
+            self._paths,
+            self._environ,
+            pid=os.getpid(),
+            report=told.append,
+            recent=recent_dirs(rows, self._directories.check),
         )
         for line in told:
             self._log(line)
@@ -250,4 +261,4 @@ def _idle(environ: Mapping[str, str]) -> tuple[float, str]:
             raise ValueError
     except ValueError:
         return HUB_IDLE, "CRAZE_HUB_IDLE is no duration: 1m0s holds"
-    return seconds, ""
+    return max(seconds, _LEAST_IDLE), ""

@@ -16,6 +16,7 @@ from craze.client.errors import Refused
 from craze.clock import Clock
 from craze.hub import saved, start
 from craze.hub.admission import Admission, Outcome
+from craze.hub.directories import Directories, NoAnswer
 from craze.hub.link import Link, Lost
 from craze.hub.spawn import Held, SessionRefused, Spawner
 from craze.machine import config, index, locks, processes, registry
@@ -37,6 +38,7 @@ from craze.wire.limits import (
     REOPEN_START,
     REOPEN_TIME,
 )
+from craze.wire.plain import plain_line
 from craze.wire.times import format_time, parse_time
 
 Seen = Callable[[Entry, str, bytes], None]
@@ -66,7 +68,9 @@ class Reopens:
         spawner: Spawner,
         clock: Clock,
         seen: Seen,
+        directories: Directories | None = None,
     ) -> None:
+        self.directories = directories or Directories()
         self.paths = paths
         self.environ = environ
         self.spawner = spawner
@@ -139,7 +143,7 @@ class _Reopen:
             raise Refusal("not_resumable", "the session index cannot be read") from None
         row = saved.resolve(rows, self._id)
         if row is None:
-            raise Refusal("unknown_session", f"no session {self._id}")
+            raise Refusal("unknown_session", f"no session {plain_line(self._id)}")
         words = saved.resumable(row, settings)
         if words:
             raise Refusal("not_resumable", words)
@@ -225,9 +229,14 @@ class _Reopen:
         if self._spawns == REOPEN_SPAWNS:
             raise _hands(self._spawns)
         cwd = row["cwd"]
-        if not greenlets.on_thread(os.path.isdir, cwd):
+        try:
+            there = self._owner.directories.ask(os.path.isdir, cwd)
+        except NoAnswer as failure:
+            raise Refusal("busy", f"that session ran in {plain_line(cwd)}: {failure}") from None
+        if not there:
             raise Refusal(
-                "not_resumable", f"that session ran in {cwd}, which is no longer a directory"
+                "not_resumable",
+                f"that session ran in {plain_line(cwd)}, which is no longer a directory",
             )
         self._spawns += 1
         spawner = self._owner.spawner

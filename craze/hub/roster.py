@@ -21,6 +21,7 @@ from craze.wire.limits import (
 
 CONNECTING, REACHABLE, UNREACHABLE = "connecting", "reachable", "unreachable"
 _STARTED_CHARS = 64
+_MOST = 2**31 - 1  # a pid's, on any machine
 
 
 class View(NamedTuple):
@@ -136,7 +137,8 @@ def listable(entry: Entry) -> bool:
     """Whether a live host belongs in the roster (protocol tables 5.4)."""
     return (
         not entry.stopping
-        and entry.protocol >= 1
+        and 1 <= entry.protocol <= _MOST
+        and 0 < entry.pid <= _MOST
         and is_host_id(entry.hostId)
         and is_token(entry.crazeSessionId)
     )

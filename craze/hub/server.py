@@ -4,6 +4,8 @@ A connection is refused before a byte of it is read unless its peer runs as this
 no client ids and keeps no receipts: those are a host's, reached through the splice.
 """
 
+import errno
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +30,16 @@ from craze.wire.limits import (
 )
 
 _STEP = 0.010
+
+
+def _spare() -> int:
+    """A descriptor to be given up when there are no others; -1 where there is none even for it."""
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
 Handler = Callable[[dict[str, Any]], bytes]
 
 
@@ -78,6 +90,7 @@ class Hub:
             failed=self._died,
             bounds=bounds,
         )
+        self._spare = _spare()
         self._acceptor = greenlets.spawn("accept", self._accept, on_error=self._died)
 
     def __repr__(self) -> str:
@@ -111,8 +124,9 @@ class Hub:
         Refusal."""
         try:
             live, unreadable = registry.scan(self._paths)
+            unread = "the registry entry of a live session host"
         except MachineError:
-            live, unreadable = [], ["the registry"]
+            live, unreadable, unread = [], ["all"], "the registry"
         ids = ("crazeSessionId", "providerSessionId", "hostId")
         found = [entry for entry in live if session in [getattr(entry, id) for id in ids]]
         if len(found) > 1:
@@ -125,7 +139,7 @@ class Hub:
         if not found and unreadable:
             raise Refusal(
                 "host_unreachable",
-                "the registry cannot be read, so no session's host can be found",
+                f"{unread} cannot be read, so no session's host can be found",
             )
         if not found:
             raise Refusal("unknown_session", f"no session {session}")
@@ -150,6 +164,9 @@ class Hub:
         for connection in leaving:
             connection.join()
         self.poll.close()
+        spare, self._spare = self._spare, -1
+        if spare >= 0:
+            os.close(spare)
 
     def gone(self, connection: Connection) -> None:
         """A connection has closed."""
@@ -158,6 +175,19 @@ class Hub:
     def _moved(self) -> None:
         for connection in list(self.connections):
             connection.moved()
+
+    def _turn_away(self, failure: OSError) -> None:
+        """Close the next connection where there is no descriptor left for one: who is not answered
+        at all would take this hub for one that stands still."""
+        if failure.errno not in (errno.EMFILE, errno.ENFILE) or self._spare < 0:
+            return
+        os.close(self._spare)
+        try:
+            with gevent.Timeout(ACCEPT_BACKOFF_MAX, False):
+                self._listener.accept()[0].close()
+        except OSError:
+            pass  # somebody else took it
+        self._spare = _spare()
 
     def _died(self, failure: BaseException) -> None:
         self.report("hub", failure)
@@ -170,6 +200,7 @@ class Hub:
                 sock, _ = self._listener.accept()
             except OSError as failure:
                 self.report("accept", failure)
+                self._turn_away(failure)
                 gevent.sleep(pause)
                 pause = min(2 * pause, ACCEPT_BACKOFF_MAX)
                 continue

@@ -26,7 +26,7 @@ from craze.wire.limits import CHUNK, SPLICE_BUFFER, SPLICE_SHUTDOWN, WRITE_STALL
 _READ, _WRITE = 1, 2
 _LOOK = 1.0  # how often a client that sends no more is looked at
 _PIPE = 256 * 1024
-_STALL_LOOKS = 4
+_STALL_LOOKS = 12
 _TURN = 16  # moves of one direction before the others have theirs
 _NO_READER = (BrokenPipeError, ConnectionResetError)
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
@@ -252,11 +252,11 @@ class _Direction:
         return False
 
     def stalled(self) -> bool:
-        """Whether the sink has taken nothing for the stall's time; asked `_STALL_LOOKS` times in
+        """Whether the sink has taken nothing for the stall's time, asked `_STALL_LOOKS` times in
         it. A timer for each wait would cost more than the moving."""
         count, place = self._looks
-        same = self._blocked and place == self._drained
-        self._looks = (count + 1 if same else 0, self._drained)
+        count = count + 1 if self._blocked and place == self._drained else 0
+        self._looks = count, self._drained
         return count >= _STALL_LOOKS
 
     def _drain(self) -> None:

@@ -13,6 +13,7 @@ from craze.machine.paths import Paths
 from craze.wire import json
 from craze.wire.codes import Refusal
 from craze.wire.limits import CREATE_DETACH, CREATE_PROMPT, CREATE_ROW, KIB, SPAWN_STOP
+from craze.wire.plain import plain_line
 
 NAME = "craze hub create"
 
@@ -48,7 +49,7 @@ def up(link: Link, session: str, timeout: float, *, bound: float) -> str:
         raise Refusal("start_failed", words, cause=words) from None
     except Refused as refused:
         if refused.reason == "start_failed":
-            cause = refused.cause or refused.message
+            cause = plain_line(refused.cause or refused.message)
             words = f"the session did not start: {cause}"
             raise Refusal("start_failed", words, cause=cause) from None
         if refused.reason == "snapshot_too_large":

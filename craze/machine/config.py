@@ -66,6 +66,7 @@ class Config(NamedTuple):
     agents: dict[str, str]  # provider -> absolute path of its binary
     providers: dict[str, Provider]
     warnings: tuple[str, ...]
+    fault: str = ""  # why the file could not be read, and counts as an empty one
 
     @property
     def known_providers(self) -> tuple[str, ...]:
@@ -101,6 +102,7 @@ def load(paths: Paths, environ: Mapping[str, str]) -> Config:
         agents=_agents(document, warnings),
         providers=_providers(document, warnings),
         warnings=tuple(warnings),
+        fault=broken,
     )
 
 
@@ -246,7 +248,8 @@ def _wrong(name: str, given: Any) -> str:
     if not isinstance(given, dict):
         return "is not a table"
     command, env = given.get("command"), given.get("env", {})
-    if not isinstance(command, list) or not command or not all(map(_is_text, command)):
+    words = isinstance(command, list) and all(map(_is_text, command))
+    if not words or not command or not command[0].strip():
         return 'needs command = ["program", "argument", …]'
     if not isinstance(given.get("label", ""), str):
         return "has a label that is not a string"

@@ -25,6 +25,11 @@ from craze.wire import limits, schema
 from craze.wire.codes import CLIENT_REASONS, REASONS, RETRYABLE
 from craze.wire.limits import KIB, MIB
 from craze.wire.methods import METHODS, Method
+from craze_shed import config as machines
+from craze_shed.cli import app as shed
+from craze_shed.cli import output
+from craze_shed.contract.errors import VARIANTS
+from craze_shed.contract.frames import FINAL, LANE_FRAMES, SOURCE_FRAMES
 from tests.bench.__main__ import NAMES as BENCHMARKS
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +117,8 @@ def test_serving_has_every_variable() -> None:
 
 def test_serving_has_every_key() -> None:
     listed = set(coded(section(page("docs/serving.md"), "## config.toml")))
-    keys = set(config.Config._fields) - {"path", "warnings", "idle_exit", "agents", "providers"}
+    no_keys = {"path", "warnings", "fault", "idle_exit", "agents", "providers"}
+    keys = set(config.Config._fields) - no_keys
     assert keys | {"host_idle_exit", "[agents]", "[providers.NAME]"} <= listed
 
 
@@ -211,6 +217,40 @@ def test_fakes_has_every_variable_of_the_agent() -> None:
     listed = section(page("docs/fakes.md"), "### Variables")
     variables = {name for row in rows(listed) for name in coded(row[0])}
     assert variables == set(re.findall(r"CRAZE_FAKE_[A-Z_]+", source("fakes")))
+
+
+# ---- lanes.md ----
+
+
+def test_lanes_has_every_command_of_craze_shed() -> None:
+    listed = rows(section(page("docs/lanes.md"), "## craze-shed"))
+    named = [row[0].strip("`") for row in listed if "craze-shed" in row[0]]
+    assert named == [f"craze-shed {name}" for name in shed.COMMANDS]
+
+
+def test_lanes_has_every_exit_code() -> None:
+    listed = rows(section(page("docs/lanes.md"), "## craze-shed"))
+    codes = {0, output.FAILURE, output.USAGE, output.OUTCOME_UNKNOWN, output.INTERRUPTED}
+    assert {int(row[0]) for row in listed if row[0].isdigit()} == codes
+
+
+def test_lanes_has_every_frame_and_every_failure() -> None:
+    text = page("docs/lanes.md")
+    of_sources = coded(section(text, "## Sources"))
+    assert {one.__name__ for one in SOURCE_FRAMES.values()} <= set(of_sources)
+    of_lanes = coded(section(text, "## What comes over a lane"))
+    assert {one.__name__ for one in LANE_FRAMES.values()} <= set(of_lanes)
+    assert set(FINAL) - {"start_failed"} <= set(of_lanes)
+    # No adapter for craze gives the one that is left out.
+    failures = coded(section(text, "## What a verb ends in"))
+    assert set(VARIANTS) - {"unauthorized"} <= set(failures)
+
+
+def test_lanes_shows_machines_as_they_are_configured(tmp_path: Path) -> None:
+    [shown] = blocks(page("docs/lanes.md"), "toml")
+    where = tmp_path / "machines.toml"
+    where.write_text(shown)
+    assert machines.named("build", {machines.VARIABLE: str(where)}).way == machines.SSH
 
 
 # ---- development.md ----

@@ -377,7 +377,11 @@ def test_it_can_be_interrupted(run: Run, environ: dict[str, str], mocker: Any) -
 )
 def test_b72_usage_errors(run: Run, line: str, text: str) -> None:
     assert run(app.main, "new", *line.split()) == (2, "", f"craze new: {text}\n")
-    assert run(app.main, "new", "--json", *line.split()) == (2, "", f"craze new: {text}\n")
+    code, out, err = run(app.main, "new", "--json", *line.split())
+    if text.startswith("unknown or malformed"):  # who cannot be understood asked for nothing
+        assert (code, out, err) == (2, "", f"craze new: {text}\n")
+        return
+    assert (code, json.loads(out), err) == (2, {"error": {"message": text}}, f"craze new: {text}\n")
 
 
 def test_an_unknown_provider(run: Run) -> None:

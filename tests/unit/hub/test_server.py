@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import socket as names
 import subprocess
 import sys
@@ -409,3 +410,29 @@ def test_a_hub_that_cannot_go_on_says_so(serve: Serve, monkeypatch: pytest.Monke
     until(lambda: served.said)
     assert served.said == ["failed"] and served.reported == [("hub", fault)]
     served.reported.clear()
+
+
+def test_a_hub_without_a_descriptor_left_turns_clients_away_at_once(serve: Serve) -> None:
+    served = serve()
+    client = names.socket(names.AF_UNIX)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        client.connect(served.path)
+        client.setblocking(False)
+        until(lambda: _at_its_end(client))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        client.close()
+    assert [type(failure) for _, failure in served.reported] == [OSError]
+    served.reported.clear()
+    assert served.client().call("sessions.list")["sessions"] == []
+
+
+def _at_its_end(sock: names.socket) -> bool:
+    try:
+        return sock.recv(1) == b""
+    except BlockingIOError:
+        return False
