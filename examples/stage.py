@@ -7,12 +7,13 @@ machine's hub, and the hub starts the session.
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,24 @@ class Stage:
             command = {json.dumps(command)}
             env = {{{variables}}}
         """
-        (self.root / "home/.craze/config.toml").write_text(config)
+        self._config = self.root / "home/.craze/config.toml"
+        self._config.write_text(config)
+        # Where a lane's machine is looked at first.
+        self._script("home/.local/bin/craze", CRAZE)
+
+    def _script(self, path: str, command: list[str]) -> str:
+        """Make a script that runs `command` with whatever it is given besides; its path."""
+        script = self.root / path
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        script.chmod(0o700)
+        return str(script)
+
+    def take_for_cursor(self, command: list[str]) -> None:
+        """Have `command` be cursor's agent here, for sessions that are created from now on."""
+        agent = self._script("cursor-agent", command)
+        with self._config.open("a") as config:
+            config.write(f"\n[agents]\ncursor = {json.dumps(agent)}\n")
 
     def hub(self) -> Program:
         """A new bridge to the machine's hub, as the stream of a client; it starts the hub where
@@ -147,14 +165,21 @@ def describe(event: dict[str, Any]) -> str:
     return f"{name:<11} {plain_line(' '.join(filter(None, detail)))}"[:100].rstrip()
 
 
-def play(command: list[str], prompt: str, patience: float, env: Mapping[str, str]) -> None:
+def play(
+    command: list[str],
+    prompt: str,
+    patience: float,
+    env: Mapping[str, str],
+    then: Callable[["Stage", float], None] = lambda stage, patience: None,
+) -> None:
     """A session from its start to its stop; raises SystemExit or AssertionError if it goes wrong.
 
-    `patience` is how many seconds the agent may take to start, and for one step of its turn.
+    `patience` is how many seconds the agent may take to start, and for one step of its turn. `then`
+    is played after it, on the same stage.
     """
     stage = Stage(command, env)
     try:
-        _play(stage, prompt, patience)
+        _play(stage, prompt, patience, then)
         stage.assert_empty()
         print("\nNothing is left running.")
     except ClientError as failure:
@@ -163,7 +188,7 @@ def play(command: list[str], prompt: str, patience: float, env: Mapping[str, str
         stage.close()
 
 
-def _play(stage: Stage, prompt: str, patience: float) -> None:
+def _play(stage: Stage, prompt: str, patience: float, then: Callable[[Stage, float], None]) -> None:
     title("`craze bridge --hub` on pipes: there is no hub, so it starts one")
     with Client(stage.hub, kind="demo") as client:
         hub = client.hello["endpoint"]
@@ -174,6 +199,7 @@ def _play(stage: Stage, prompt: str, patience: float) -> None:
         with client.subscribe() as roster:
             assert roster.sessions == []
             _session(stage, client, roster, prompt, patience)
+            then(stage, patience)
             title("The hub goes when nobody needs it; this one is told to")
             os.kill(hub["pid"], signal.SIGTERM)
 

@@ -44,6 +44,11 @@ def test_the_demo(tmp_path: Path) -> None:
         r"Both saw the same 9 events, each once and in order\.",
         r"hub \| reset: session_closed",
         r"roster \| [0-9a-f]{12} left",
+        r"lane \| [0-9a-f]{12}  /tmp/craze-demo-\w+/work  prompt none",
+        r"lane \| --- approval ask-1 \[pending\] A few questions",
+        r"lane \| --- stale: reconnecting\n +lane \| --- ready \(1\)\n",
+        r"lane \| --- approval ask-1 \[resolved\] A few questions",
+        r"lane \| --- down: session_closed",
         r"Nothing is left running\.",
     ):
         assert re.search(pattern, out), f"{pattern}: {out}"

@@ -150,7 +150,7 @@ SHED_ARROWS = {"", "clock", "greenlets", "wire", "events", "transcript", "client
 # Of the dashboard's side: what waits, dials or runs something. All else decides and does nothing.
 SHED_SHELL = {
     "craze_shed", "craze_shed.__main__", "craze_shed.config", "craze_shed.keeper",
-    "craze_shed.contract.interfaces", "craze_shed.contract.publisher",
+    "craze_shed.machine", "craze_shed.contract.interfaces", "craze_shed.contract.publisher",
     *(f"craze_shed.craze.{name}" for name in (
         "connection", "departures", "dial", "joining", "lane", "roster", "source", "wakes",
         "watcher",

@@ -1,0 +1,1 @@
+"""`craze-shed`: the lanes of any machine, from a shell."""
