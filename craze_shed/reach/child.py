@@ -2,8 +2,9 @@
 
 It has a session and a group of its own, inherits nothing but its three streams, and is started by
 the standard `subprocess`, whatever the program has patched. Its exit is learned from a pidfd on the
-loop, or by polling where there is none: no SIGCHLD, and any thread will do. When it ends its whole
-group is killed, so that a wrapper leaves nothing behind; what left the group is on its own.
+loop, or by polling where there is none: no SIGCHLD, and any thread will do; only in a program that
+patched is it left to the loop, which reaps every child there. When it ends its whole group is
+killed, so that a wrapper leaves nothing behind; what left the group is on its own.
 
 Its stderr is read all the time, and its end kept. That is not waited for: a program that it left
 behind may hold the other side open for as long as it likes.
@@ -52,6 +53,7 @@ class Child:
         self.exited = gevent.event.Event()  # it is reaped, and what it said on stderr is read
         self.returncode: int | None = None  # negative for a signal; None also where it was lost
         self.stderr = b""
+        self._reaped = False
         self.end = Once(f"child-end {argv[0]}", self._end)
         try:
             self._popen = _popen()(
@@ -101,6 +103,7 @@ class Child:
 
     def _watch(self) -> None:
         self.returncode = self._exit()
+        self._reaped = True
         self._popen.returncode = self.returncode or 0  # it must not look for itself
         self._reader.kill()
         left = limits.LEFT_BEHIND
@@ -111,8 +114,8 @@ class Child:
 
     def say(self, words: str) -> None:
         """Add words of ours to what it said."""
-        said = self.stderr + (b"" if self.stderr.endswith((b"\n", b"")) else b"\n")
-        self.stderr = (said + words.encode() + b"\n")[-limits.STDERR_TAIL :]
+        before = b"\n" if self.stderr and not self.stderr.endswith(b"\n") else b""
+        self.stderr = (self.stderr + before + words.encode() + b"\n")[-limits.STDERR_TAIL :]
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # all gone; macOS says so
@@ -123,10 +126,10 @@ class Child:
             (signal.SIGTERM, limits.TERM_WAIT),
             (signal.SIGKILL, limits.KILL_WAIT),
         ):
-            if self.exited.is_set():
+            if not self._reaped:  # its number may be another's after that
+                self._signal(number)
+            if self.exited.wait(patience):
                 break
-            self._signal(number)
-            self.exited.wait(patience)
         self._watcher.join(limits.POLL)
 
 
@@ -152,8 +155,7 @@ class Program(Running):
         self._closed = closed
         self._over = gevent.event.Event()
         self._close = Once(f"close {argv[0]}", self._closing)
-        into, ours_to = os.pipe()
-        ours_from, out = os.pipe()
+        into, ours_to, ours_from, out = _two_pipes(argv[0])
         self._theirs = [into, out]  # for as long as another child may be started on them
         # Only ours are made non-blocking: nobody else has them.
         self._to: Any = FileObjectPosix(ours_to, "wb", 0)
@@ -241,6 +243,19 @@ class Program(Running):
         self._closed(self)
 
 
+def _two_pipes(name: str) -> list[int]:
+    """The ends of two pipes, each the one to read and the one to write. Raises ReachError."""
+    ends: list[int] = []
+    try:
+        ends += os.pipe()
+        ends += os.pipe()
+    except OSError as failure:
+        for end in ends:
+            close_fd(end)
+        raise ReachError(f"{name}: {reason(failure)}") from failure
+    return ends
+
+
 class Output(NamedTuple):
     """What became of a program that was run to its end."""
 
@@ -325,12 +340,14 @@ def close_fd(fd: int) -> None:
     gevent.monkey.get_original("os", "close")(fd)
 
 
-@cache
 def _popen() -> Any:
     """The standard Popen. gevent replaces what it is made of: a program that patched gets a copy
     of it on the functions as they were, for this alone."""
-    if not gevent.monkey.is_module_patched("subprocess"):
-        return subprocess.Popen
+    return _copied() if gevent.monkey.is_module_patched("subprocess") else subprocess.Popen
+
+
+@cache
+def _copied() -> Any:
     spec = importlib.util.find_spec("subprocess")
     assert spec is not None and spec.loader is not None
     copy: Any = importlib.util.module_from_spec(spec)

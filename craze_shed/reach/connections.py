@@ -2,6 +2,7 @@
 room the next.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -13,7 +14,7 @@ from craze_shed.reach.errors import ReachError
 from craze_shed.reach.once import Once
 
 
-class Connection:
+class Connection(ABC):
     """A connection that is ready. How many use it is counted, and whether the server took no more
     is learned from it: what a server allows cannot be asked."""
 
@@ -24,9 +25,9 @@ class Connection:
         self.end = Once(f"end {name}", self._end)
 
     @property
+    @abstractmethod
     def usable(self) -> bool:
         """Whether it is still there."""
-        raise NotImplementedError
 
     def left(self) -> None:
         """One that used it is gone: there is room."""
@@ -41,8 +42,9 @@ class Connection:
         self.full = True
         return not self.users and not self._served
 
+    @abstractmethod
     def _end(self) -> None:
-        raise NotImplementedError
+        """Leave nothing of it."""
 
 
 _Of = TypeVar("_Of", bound=Connection)

@@ -18,4 +18,5 @@ CONFIG_BYTES = 256 * KIB
 AGENT = 20.0  # a word from the user's agent, which may ask its user
 OPEN = 10.0  # one more command on a connection that is there
 CONTROL = 3.0  # a word with our own connection's ssh
+SETTLE = 0.5  # between the end of a command and that of its connection, where they end together
 CLOSE = 2.0  # saying goodbye to a peer that may be gone

@@ -34,6 +34,7 @@ from craze_shed.reach.connections import Connection
 from craze_shed.reach.errors import ReachError, reason
 from craze_shed.reach.interface import Keepalive
 from craze_shed.reach.known_hosts import PublicKey
+from craze_shed.reach.once import apart
 from craze_shed.reach.openssh import Config
 from ladder.line import SHELL
 
@@ -47,6 +48,15 @@ _ALGORITHMS = {
     "ciphers": "ciphers",
     "macs": "digests",
     "hostkeyalgorithms": "key_types",
+}
+
+# Why a host key is not believed, and what to do.
+_NOT_BELIEVED = {
+    known_hosts.UNKNOWN: "its host key is not known: {key}; if that is the right one, run"
+    " `ssh {destination}` once and accept it, or add it to {file}",
+    known_hosts.CHANGED: "its host key is not the one at {place}, but {key}; if it was changed on"
+    " purpose, run `ssh-keygen -R '{name}'` and accept it anew",
+    known_hosts.REVOKED: "its host key {key} is revoked, at {place}",
 }
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -137,7 +147,7 @@ class Link(Connection):
     def _opened(self, kind: str, to: tuple[str, int] | None = None) -> paramiko.Channel | None:
         wanted = [True]
 
-        def open() -> paramiko.Channel | None:
+        def attempt() -> paramiko.Channel | None:
             try:
                 with self._opening:
                     channel = self._transport.open_channel(kind, to, _HERE, timeout=limits.OPEN)
@@ -148,7 +158,7 @@ class Link(Connection):
             return channel
 
         try:
-            return self._within("open a channel", apart(f"open {self._label}", open))
+            return self._within("open a channel", apart(f"open {self._label}", attempt))
         except BaseException:
             wanted.clear()
             raise
@@ -309,24 +319,22 @@ def _verify(
         return
     host, port = _filed(config)
     verdict = known_hosts.judge(known, host, port, key)
-    if verdict.says == known_hosts.UNKNOWN:
-        file = config.known_hosts[0] if config.known_hosts else "a known_hosts file"
+    if verdict.says != known_hosts.KNOWN:
         raise ReachError(
-            f"its host key is not known: {name}; if that is the right one, run"
-            f" `ssh {config.destination}` once and accept it, or add it to {file}"
+            _NOT_BELIEVED[verdict.says].format(
+                key=name,
+                place=verdict.place,
+                name=known_hosts.name_of(host, port),
+                destination=config.destination,
+                file=config.known_hosts[0] if config.known_hosts else "a known_hosts file",
+            )
         )
-    if verdict.says == known_hosts.CHANGED:
-        raise ReachError(
-            f"its host key is not the one at {verdict.place}, but {name}; if it was changed on"
-            f" purpose, run `ssh-keygen -R '{known_hosts.name_of(host, port)}'` and accept it anew"
-        )
-    if verdict.says == known_hosts.REVOKED:
-        raise ReachError(f"its host key {name} is revoked, at {verdict.place}")
 
 
 def finish(transport: paramiko.Transport | None, wire: Wire) -> None:
     """End a transport, however far it got, and what it went through. Bounded in time."""
-    wire.close()  # first: whoever sends or receives gets out
+    # First, for whoever sends or receives gets out; it may be a channel of a link that is stuck.
+    apart("wire-close", wire.close).wait(limits.CLOSE)
     if transport is not None:
         transport.packetizer.complete_handshake()  # or its timer goes on
         with gevent.Timeout(limits.CLOSE, False):
@@ -334,21 +342,6 @@ def finish(transport: paramiko.Transport | None, wire: Wire) -> None:
             if transport.ident is not None:
                 transport.join()
     wire.end()
-
-
-def apart(name: str, work: Callable[..., Any], *args: Any) -> AsyncResult:
-    """Have `work` done in a greenlet of its own; its outcome. Whoever waits for that may be killed,
-    the work is not."""
-    done = AsyncResult()
-
-    def run() -> None:
-        try:
-            done.set(work(*args))
-        except Exception as failure:
-            done.set_exception(failure)
-
-    greenlets.spawn(name, run)
-    return done
 
 
 @contextmanager

@@ -1,8 +1,10 @@
-"""Work that is done once and to its end, however whoever asked for it is interrupted."""
+"""Work that is done to its end, however whoever asked for it is interrupted."""
 
 from collections.abc import Callable
+from typing import Any
 
 import gevent
+from gevent.event import AsyncResult
 
 from craze import greenlets
 
@@ -32,3 +34,18 @@ class Once:
             self._greenlet = greenlets.spawn(self._name, self._work)
         if wait and self._greenlet is not gevent.getcurrent():
             self._greenlet.get()
+
+
+def apart(name: str, work: Callable[..., Any], *args: Any) -> AsyncResult:
+    """Have `work` done in a greenlet of its own; its outcome. Whoever waits for that may be killed,
+    the work is not."""
+    done = AsyncResult()
+
+    def run() -> None:
+        try:
+            done.set(work(*args))
+        except Exception as failure:
+            done.set_exception(failure)
+
+    greenlets.spawn(name, run)
+    return done

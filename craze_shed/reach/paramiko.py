@@ -22,7 +22,7 @@ from craze_shed.reach.connections import Connections
 from craze_shed.reach.errors import ReachError, reason
 from craze_shed.reach.interface import KEEPALIVE, Keepalive, Reach, Running
 from craze_shed.reach.known_hosts import PublicKey
-from craze_shed.reach.once import Once
+from craze_shed.reach.once import Once, apart
 
 if TYPE_CHECKING:
     from craze_shed.reach.link import Link
@@ -146,9 +146,6 @@ class _Channel(Running):
     def __init__(
         self, channel: Any, link: "Link", left: Callable[["_Channel", "Link"], None]
     ) -> None:
-        from craze_shed.reach.link import apart
-
-        self._apart = apart
         self._channel = channel
         self._link = link
         self._left = left
@@ -166,17 +163,19 @@ class _Channel(Running):
     @property
     def stderr(self) -> bytes:
         """What it said, and after that why its link was given up, where it was."""
-        said = self._said + (self._link.fault.encode() if self._link.fault else b"")
-        return said[-limits.STDERR_TAIL :]
+        if not self._link.fault:
+            return self._said
+        lines = [*filter(None, [self._said.rstrip(b"\n")]), self._link.fault.encode(), b""]
+        return b"\n".join(lines)[-limits.STDERR_TAIL :]
 
     def recv(self, size: int, /) -> bytes:
         if not self._buffer:
             # What a read that was cut short would have given is given to the next.
             if self._reading is None:
-                self._reading = self._apart("channel-read", self._channel.recv, CHUNK)
+                self._reading = apart("channel-read", self._channel.recv, CHUNK)
             try:
                 self._buffer = self._reading.get()
-            except OSError as failure:
+            except Exception as failure:  # paramiko's own, the system's, whatever a lost link makes
                 raise ReachError(f"its output cannot be read: {reason(failure)}") from failure
             self._reading = None
         data, self._buffer = self._buffer[:size], self._buffer[size:]
@@ -185,22 +184,25 @@ class _Channel(Running):
     def sendall(self, data: bytes, /) -> None:
         view = memoryview(data)
         while view:
-            sent = 0
-            if not self._ended and not self._close.begun:
-                try:
-                    sent = self._apart(
-                        "channel-write", self._channel.send, bytes(view[:CHUNK])
-                    ).get()
-                except OSError:
-                    sent = 0
-            if not sent:
-                raise ReachError("it reads no more input: the channel is closed")
-            view = view[sent:]
+            view = view[self._sent(bytes(view[:CHUNK])) :]
+
+    def _sent(self, data: bytes) -> int:
+        """Send what there is room for; how much that was. paramiko says 0 for ever once the end of
+        the input was sent."""
+        sent, why = 0, "the channel is closed"
+        if not self._ended and not self._close.begun:
+            try:
+                sent = apart("channel-write", self._channel.send, data).get()
+            except Exception as failure:
+                why = reason(failure)
+        if not sent:
+            raise ReachError(f"it reads no more input: {why}")
+        return sent
 
     def half_close(self) -> None:
         if not self._ended:
             self._ended = True
-            self._apart("channel-eof", self._channel.shutdown_write).wait()
+            apart("channel-eof", self._channel.shutdown_write).wait()
 
     def exit(self, timeout: float) -> int | None:
         with gevent.Timeout(timeout, False):
@@ -218,6 +220,6 @@ class _Channel(Running):
             self._said = (self._said + data)[-limits.STDERR_TAIL :]
 
     def _closing(self) -> None:
-        self._apart("channel-close", self._channel.close).wait(limits.CLOSE)
+        apart("channel-close", self._channel.close).wait(limits.CLOSE)
         self._stderr.wait(limits.CLOSE)
         self._left(self, self._link)

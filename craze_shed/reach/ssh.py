@@ -183,6 +183,13 @@ class _Through(Program):
         said = super().stderr
         return said if self._master.usable else (said + self._master.stderr)[-limits.STDERR_TAIL :]
 
+    def exit(self, timeout: float) -> int | None:
+        """As of any command. Where it may have ended with its connection, that is seen too."""
+        code = super().exit(timeout)
+        if code == _FAILED:
+            self._master.gone(min(timeout, limits.SETTLE))
+        return code
+
     def _seated(self) -> list[str]:
         self._master = self._reach._connections.taken()
         self._seat = True
@@ -241,6 +248,10 @@ class _Master(Connection):
             return False
         with names.socket(names.AF_UNIX) as sock:
             return sock.connect_ex(self.path) == 0
+
+    def gone(self, timeout: float) -> bool:
+        """Whether it ends within `timeout` seconds."""
+        return bool(self._child.exited.wait(timeout))
 
     def wait(self, label: str) -> None:
         """Wait until it is ready. Raises ReachError where it ends instead, or takes too long."""

@@ -44,7 +44,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def serve(folder: Path) -> Iterator[Callable[..., Sshd]]:
-    """Starts servers; with a function for one that is `ready` to be."""
+    """Starts servers, with options."""
     started: list[Sshd] = []
 
     def start(**options: str) -> Sshd:
@@ -57,6 +57,7 @@ def serve(folder: Path) -> Iterator[Callable[..., Sshd]]:
     yield start
     for server in started:
         server.stop()
+        server.sweep()
 
 
 @pytest.fixture

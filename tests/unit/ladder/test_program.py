@@ -1,6 +1,5 @@
 """What a program may rely on, and `python -m ladder`."""
 
-import ast
 import os
 import subprocess
 import sys
@@ -37,21 +36,6 @@ def test_the_public_names() -> None:
     ]
     for name in ladder.__all__:
         assert getattr(ladder, name).__doc__
-
-
-def test_it_uses_nothing_but_the_standard_library() -> None:
-    for path in (ROOT / "ladder").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = (
-                [alias.name for alias in node.names]
-                if isinstance(node, ast.Import)
-                else [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else []
-            )
-            for name in names:
-                top = name.partition(".")[0]
-                assert top == "ladder" or top in sys.stdlib_module_names, (path, name)
 
 
 def test_it_prints_the_line() -> None:

@@ -91,14 +91,6 @@ def TORRENT(peer: Peer) -> int:
     return 0
 
 
-@command("exec 0<&-; echo closed; sleep 600")
-def DEAF(peer: Peer) -> int:
-    peer.stdin.shut()
-    peer.sendall(b"closed\n")
-    gevent.sleep(600)
-    return 0
-
-
 @command("trap '' TERM HUP PIPE; echo up; while :; do sleep 1; done")
 def STUBBORN(peer: Peer) -> int:
     peer.sendall(b"up\n")
