@@ -95,7 +95,7 @@ class Connection:
         self._out: deque[tuple[str, Pending, bytes]] = deque()
         self._wake = Event()
         self._pending: dict[str, Pending] = {}
-        self._notices: deque[Notice] = deque()
+        self.notices: deque[Notice] = deque()  # that nobody has taken yet
         self._news = Event()  # there is a notification, or the end
         self._woken = False
         self._heard = False  # a reply has come
@@ -106,7 +106,7 @@ class Connection:
 
     def __repr__(self) -> str:
         state = f"over: {self.over}" if self.over else "open"
-        return f"<Connection {state}, {len(self._pending)} waiting, {len(self._notices)} queued>"
+        return f"<Connection {state}, {len(self._pending)} waiting, {len(self.notices)} queued>"
 
     # ---- requests ----
 
@@ -138,12 +138,12 @@ class Connection:
     def next(self, timeout: float | None = None) -> Notice | None:
         """The next notification, in order; None when none came within `timeout` seconds. Raises
         Ended once all that came before the end were taken."""
-        if not self._notices and self.over is None and not self._woken:
+        if not self.notices and self.over is None and not self._woken:
             self._news.clear()
             self._news.wait(timeout)
         self._woken = False
-        if self._notices:
-            return self._notices.popleft()
+        if self.notices:
+            return self.notices.popleft()
         if self.over is not None:
             raise self.over
         return None
@@ -220,6 +220,8 @@ class Connection:
             message = json.loads(line)
         except ValueError:
             message = None
+        # A login shell may print an object, too: until craze has answered, only one that says it is
+        # a message is taken for one.
         if isinstance(message, dict) and (self._heard or message.get("jsonrpc") == "2.0"):
             self._message(message)
         elif self._heard:
@@ -266,9 +268,9 @@ class Connection:
         params = message.get("params")
         if not isinstance(message["method"], str) or not isinstance(params, dict):
             raise Ended("a notification without its params")
-        if len(self._notices) >= self._queue_limit:
+        if len(self.notices) >= self._queue_limit:
             raise Backlog("nobody took its notifications")
-        self._notices.append(Notice(message["method"], params))
+        self.notices.append(Notice(message["method"], params))
         self._news.set()
-        if 2 * len(self._notices) > self._queue_limit:
+        if 2 * len(self.notices) > self._queue_limit:
             gevent.sleep(0)

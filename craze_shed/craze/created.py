@@ -15,14 +15,14 @@ MOST_GONE = 4096
 
 
 class CreatedRows:
-    """What one source has created, and what has gone of it."""
+    """What one source has created, what its roster lists, and what has gone."""
 
     __slots__ = ("_gone", "_listed", "_rows")
 
     def __init__(self) -> None:
         self._rows: dict[str, tuple[LaneSession, float]] = {}
         self._gone: dict[str, float] = {}  # host id -> when it was let go
-        self._listed: set[str] = set()  # by the roster, as it stands
+        self._listed: dict[str, LaneSession] = {}  # by the roster, as it stands
 
     def rows(self, now: float) -> tuple[LaneSession, ...]:
         """Every row that only this knows of, in host-id order."""
@@ -30,9 +30,10 @@ class CreatedRows:
         return tuple(row for _, (row, _) in sorted(self._rows.items()))
 
     def get(self, host_id: str, now: float) -> LaneSession | None:
+        """The row of a session, listed or just created; None where there is neither."""
         self._age(now)
         kept = self._rows.get(host_id)
-        return kept[0] if kept is not None else None
+        return self._listed.get(host_id) if kept is None else kept[0]
 
     def created(self, row: LaneSession, now: float) -> bool:
         """A create or reopen was answered with this row; whether its session is there to be
@@ -47,29 +48,29 @@ class CreatedRows:
                 del self._rows[next(iter(self._rows))]
         return True
 
-    def seeded(self, listed: Iterable[str], now: float) -> None:
+    def seeded(self, listed: Iterable[LaneSession], now: float) -> None:
         """The roster was told anew; what it has dropped is gone, what it never had stays."""
-        before, self._listed = self._listed, set(listed)
-        for host_id in before - self._listed:
+        before, self._listed = self._listed, {row.id: row for row in listed}
+        for host_id in before.keys() - self._listed:
             self._let_go(host_id, now)
         for host_id in self._listed:
             self._spend(host_id)
 
-    def listed(self, host_id: str) -> None:
-        """The roster lists this host."""
-        self._listed.add(host_id)
-        self._spend(host_id)
+    def listed(self, row: LaneSession) -> None:
+        """The roster lists this row."""
+        self._listed[row.id] = row
+        self._spend(row.id)
 
     def gone(self, host_id: str, now: float) -> bool:
         """The session has left: the roster says so, or its lane has seen the end. Whether that
         takes a row away that no roster would."""
-        self._listed.discard(host_id)
+        self._listed.pop(host_id, None)
         kept = host_id in self._rows
         self._let_go(host_id, now)
         return kept
 
     def hub_gone(self) -> None:
-        """The hub has ended, and its roster with it: every row leaves, and none is gone for good."""
+        """The hub has ended, and its roster with it: every row leaves, none for good."""
         self._rows.clear()
         self._listed.clear()
 

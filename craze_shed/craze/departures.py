@@ -66,9 +66,8 @@ class Graces:
 
     def next(self) -> float | None:
         """When the next grace is over."""
-        return min(
-            (one.until for one in self._last.values() if one.until is not None), default=None
-        )
+        ends = (report.until for report in self._last.values())
+        return min((end for end in ends if end is not None), default=None)
 
 
 class Departures:

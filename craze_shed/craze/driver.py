@@ -13,7 +13,7 @@ from craze_shed.lines import ABSENT, DORMANT, LIVE, OFFLINE
 
 NO_HUB = "no_hub"  # the cause of an Offline: craze is there, and runs no hub
 
-# What was found instead of a roster, and will be so for a while -> the state. All else is an outage.
+# What was found instead of a roster and stays so for a while -> the state; all else is an outage.
 _SETTLED = {NO_HUB: DORMANT, frames.NOT_INSTALLED: ABSENT, frames.TOO_OLD: OFFLINE}
 
 

@@ -144,7 +144,7 @@ class RosterWatcher:
             raise _Offline(frames.FAILED, "the roster cannot be read")
         self._same_epoch(reply.get("epoch"), hub.id)
         rows = [self._row(one) for one in listed]
-        self._created.seeded([row.id for row in rows], self._clock.monotonic())
+        self._created.seeded(rows, self._clock.monotonic())
         self._generation += 1
         self._publish(frames.SourceReset(self._reason, self._generation))
         for row in rows[:MAX_SOURCE_ROWS]:
@@ -185,7 +185,7 @@ class RosterWatcher:
             raise _Offline(frames.UNREACHABLE, "a roster change that cannot be read")
         for one in upserts:
             row = self._row(one)
-            self._created.listed(row.id)
+            self._created.listed(row)
             self._publish(frames.SourceSession(row))
         for host_id in removes:
             self._created.gone(host_id, self._clock.monotonic())

@@ -102,14 +102,10 @@ class CrazeSource(AgentSource):
         return self._created.rows(self._clock.monotonic())
 
     def open(self, session_id: str) -> CrazeLane:
-        return self.open_row(session_id, self._created.get(session_id, self._clock.monotonic()))
-
-    def open_row(self, session_id: str, row: LaneSession | None) -> CrazeLane:
-        """As `open`, with the row that is listed."""
         return CrazeLane(
             self.dialer,
             session_id,
-            row=row,
+            row=self._created.get(session_id, self._clock.monotonic()),
             ended=lambda: self._lane_ended(session_id),
             bounds=self._bounds,
             clock=self._clock,

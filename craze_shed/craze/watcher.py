@@ -304,14 +304,21 @@ class Watcher:
             seq = whole(connection.ask("session.sync", about, ASK).get("seq"))
         except Refused as refused:
             if refused.code in ("not_accepting", "unknown_session"):
-                # It has closed, every ask with it: the stream says how.
-                self._fence = 0
-                return []
+                return self._closed_registry()
             raise _Fault(f"the asks could not be read: {refused}") from None
+        except Ended:
+            if not any(_is_close(notice) for notice in connection.notices):
+                raise
+            return self._closed_registry()
         if seq is None:
             raise _Fault("a sync without its seq")
         self._fence = seq
         return records
+
+    def _closed_registry(self) -> list[dict[str, Any]]:
+        """The session has closed, every ask with it: the stream, which is here, says how."""
+        self._fence = 0
+        return []
 
     # ---- the seed, and the resume ----
 
@@ -400,7 +407,7 @@ class Watcher:
 
     def _event(self, params: dict[str, Any]) -> None:
         assert self._cursor is not None  # there was a seed
-        seq = params.get("seq")
+        seq = whole(params.get("seq"))
         if seq != self._cursor.seq + 1:
             raise _Fault(f"event {seq} after {self._cursor.seq}")
         made = self.fold.event(params.get("event"))
@@ -508,6 +515,14 @@ class Watcher:
                 self._publish(frames.Approval(approval))
 
     def _tell_session(self) -> None:
+        fold = self.fold
+        made_of = (
+            *(fold.activity, fold.title, fold.compacting, fold.book.changes, fold.settings.changes),
+            *(self._presence, self._row, self._info),
+        )
+        if self._sent.get("made of") == made_of:
+            return  # most events move nothing of it
+        self._sent["made of"] = made_of
         row = self.row()
         if self._sent.get("session") != row:
             self._sent["session"] = row
@@ -596,6 +611,10 @@ def _cursor(said: Any) -> Cursor | None:
     place = members(said)
     incarnation, seq = place.get("incarnation"), whole(place.get("seq"))
     return Cursor(incarnation, seq) if isinstance(incarnation, str) and seq is not None else None
+
+
+def _is_close(notice: Notice) -> bool:
+    return notice.method == "reset" and notice.params.get("reason") == frames.SESSION_CLOSED
 
 
 def _newest(seeded: list[FeedMessage]) -> list[FeedMessage]:

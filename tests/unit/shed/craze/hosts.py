@@ -11,6 +11,7 @@ CAPABILITIES = {
     "approvals": True, "historyCursor": True, "stop": True,
 }  # fmt: skip
 MODELS = [{"id": "a", "name": "A"}, {"id": "b", "name": "B"}]
+MODES = [{"id": "plan", "name": "Plan", "description": ""}]
 
 
 def hello(kind: str = "host", **changes: Any) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def info(**changes: Any) -> dict[str, Any]:
     return {
         "sessionId": SESSION, "providerSessionId": "p-1", "incarnation": "i-1", "hostId": HOST,
         "workspace": "/work", "provider": {"name": "gx", "label": "gx"},
-        "catalogs": {"models": MODELS, "modes": [{"id": "plan", "name": "Plan", "description": ""}]},
+        "catalogs": {"models": MODELS, "modes": MODES},
         "capabilities": CAPABILITIES, "permissionMode": "bypass", **changes,
     }  # fmt: skip
 

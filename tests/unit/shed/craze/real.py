@@ -55,9 +55,10 @@ class RealMachine(ScriptedReach):
 
     def cut(self) -> None:
         """Lose every connection there is."""
-        for link in list(self._links):
+        lost = set(self._links)
+        for link in lost:
             link.shutdown(socket.SHUT_RDWR)
-        until(lambda: not self._links)
+        until(lambda: not lost & self._links)
 
     def close(self) -> None:
         super().close()

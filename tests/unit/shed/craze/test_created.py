@@ -25,6 +25,14 @@ def test_a_created_row_is_listed_in_host_id_order(rows):
     assert rows.get("a", 0) == row("a") and rows.get("c", 0) is None
 
 
+def test_a_listed_row_is_known_too(rows):
+    rows.seeded([row("a")], 0)
+    rows.listed(row("b"))
+    assert ids(rows) == [] and rows.get("a", 0) == row("a") and rows.get("b", 0) == row("b")
+    rows.gone("a", 1)
+    assert rows.get("a", 1) is None
+
+
 def test_for_ten_minutes(rows):
     rows.created(row("a"), 0)
     assert ids(rows, KEPT - 0.1) == ["a"]
@@ -45,15 +53,15 @@ def test_at_most_so_many_and_the_oldest_goes(rows):
 
 def test_a_roster_that_lists_it_has_it(rows):
     rows.created(row("a"), 0)
-    rows.listed("a")
+    rows.listed(row("a"))
     assert ids(rows) == []
     rows.created(row("b"), 0)
-    rows.seeded(["a", "b"], 0)
+    rows.seeded([row("a"), row("b")], 0)
     assert ids(rows) == []
 
 
 def test_one_that_is_listed_already_is_not_kept(rows):
-    rows.seeded(["a"], 0)
+    rows.seeded([row("a")], 0)
     assert rows.created(row("a"), 0)
     assert ids(rows) == []
 
@@ -67,13 +75,13 @@ def test_a_roster_that_removes_it_takes_it(rows):
 def test_b06_a_seed_that_does_not_list_it_keeps_it(rows):
     rows.created(row("a"), 0)
     rows.seeded([], 1)
-    rows.seeded(["b"], 2)
+    rows.seeded([row("b")], 2)
     assert ids(rows) == ["a"]
 
 
 def test_what_a_reseed_drops_is_gone(rows):
-    rows.seeded(["a", "b"], 0)
-    rows.seeded(["b"], 1)
+    rows.seeded([row("a"), row("b")], 0)
+    rows.seeded([row("b")], 1)
     assert not rows.created(row("a"), 2) and ids(rows) == []
     rows.seeded([], 3)
     rows.seeded([], 4)  # which drops nothing more
@@ -84,7 +92,7 @@ def test_what_a_reseed_drops_is_gone(rows):
 def test_what_has_gone_is_not_listed_again_by_a_late_answer(rows, leaves):
     rows.created(row("a"), 0)
     if leaves == "dropped":
-        rows.listed("a")
+        rows.listed(row("a"))
         rows.seeded([], 1)
     else:  # the roster's removal, and what its lane saw
         rows.gone("a", 1)
@@ -95,11 +103,11 @@ def test_what_has_gone_is_not_listed_again_by_a_late_answer(rows, leaves):
 
 def test_a_roster_that_lists_it_after_all_forgets_that_it_was_gone(rows):
     rows.gone("a", 0)
-    rows.listed("a")
+    rows.listed(row("a"))
     rows.seeded([], 1)  # gone again
     assert not rows.created(row("a"), 2)
     rows.gone("b", 0)
-    rows.seeded(["b"], 1)
+    rows.seeded([row("b")], 1)
     rows.hub_gone()
     assert rows.created(row("b"), 2)
 
@@ -112,13 +120,13 @@ def test_the_gone_are_bounded_and_the_oldest_is_forgotten(rows):
 
 def test_a_lane_that_ends_takes_a_row_that_no_roster_had(rows):
     rows.created(row("a"), 0)
-    rows.seeded(["b"], 0)
+    rows.seeded([row("b")], 0)
     assert rows.gone("a", 1)  # nobody else will say so
     assert not rows.gone("b", 1)  # the roster will
 
 
 def test_rows_leave_with_their_hub_and_are_not_gone_for_good(rows):
-    rows.seeded(["a"], 0)
+    rows.seeded([row("a")], 0)
     rows.created(row("b"), 0)
     rows.hub_gone()
     assert ids(rows) == []

@@ -760,10 +760,11 @@ PAYLOADS = {
     "subagent": "subagent",
 }  # fmt: skip
 NAMES = (
-    "id", "name", "title", "toolName", "status", "output", "stdoutHead", "contentText", "at", "phase",
+    "id", "name", "title", "toolName", "status", "output", "stdoutHead", "contentText", "at",
     "text", "err", "message", "synthetic", "stopReason", "running", "reason", "state", "title",
-    "model", "mode", "config", "options", "usage", "catalog", "models", "revision", "slash", "items",
-    "detail", "indexErr", "pluginCommand", "qualified", "kind", "questions", "prompt", "optionId",
+    "model", "mode", "config", "options", "usage", "catalog", "models", "revision", "slash",
+    "phase", "items", "detail", "indexErr", "pluginCommand", "qualified", "kind", "questions",
+    "prompt", "optionId",
     "label", "overview", "auto", "answers", "outcome", "accepted", "skip", "tokensBefore",
     "category", "selectValues", "value", "recent", "contextTokens",
 )  # fmt: skip

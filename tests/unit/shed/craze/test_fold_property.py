@@ -35,46 +35,78 @@ def todo(statuses: list[str]) -> Event:
 
 
 def meta(**state: Any) -> Event:
-    return {
-        "type": "meta",
-        "state": {name: value for name, value in state.items() if value is not None},
-    }
+    said = {name: value for name, value in state.items() if value is not None}
+    return {"type": "meta", "state": said}
+
+
+def user(words: str, **more: bool) -> Event:
+    return {"type": "user", "text": words, **more}
+
+
+def ended(synthetic: bool, reason: str, err: str) -> Event:
+    turn = {"id": "turn-1", "phase": "ended", "stopReason": reason}
+    if synthetic:
+        turn["synthetic"] = True
+    if err:
+        turn["err"] = err
+    return {"type": "turn", "turn": turn}
+
+
+def started(words: str) -> Event:
+    return {"type": "turn", "turn": {"id": "turn-1", "phase": "started", "text": words}}
+
+
+def catalog(revision: int) -> dict[str, Any]:
+    return {"models": [{"id": f"m{revision}", "name": ""}], "revision": revision}
 
 
 MAYBE_WORDS = st.none() | WORDS
+OTHERS = (
+    {"type": "tool", "tool": {"toolName": "nameless"}},
+    {"type": "tool", "tool": {"id": "w", "toolName": "updateTodos"}},
+    {"type": "done", "stopReason": "end_turn"},
+    {"type": "done", "stopReason": "cancelled"},
+    {"type": "error", "err": {"message": "no", "class": "other", "code": 0}},
+    {"type": "replay", "replay": {"phase": "start"}},
+    {"type": "replay", "replay": {"phase": "end"}},
+    {"type": "compaction", "compaction": {"phase": "started"}},
+    {"type": "compaction", "compaction": {"phase": "ended", "tokensBefore": 1234}},
+    {"type": "compaction", "agent": "sub-1", "compaction": {"phase": "ended"}},
+    {"type": "foreign_turn", "foreignTurn": {"id": "w", "reason": "job_wake", "running": True}},
+    {"type": "foreign_turn", "foreignTurn": {"id": "w"}},
+    {"type": "command", "command": {"pluginCommand": {"qualified": "p:c", "kind": "skill"}}},
+    {"type": "queue", "queue": {"id": "q-1", "text": "x"}, "queueChange": "queued"},
+    {"type": "text", "text": "a child's", "agent": "sub-1"},
+    {"type": "novelty", "text": "of a later build"},
+)
 EVENTS = st.one_of(
-    st.builds(lambda kind, words: {"type": kind, "text": words}, st.sampled_from(("text", "thought")), WORDS),
-    st.builds(lambda words: {"type": "text", "text": words, "agent": "sub-1"}, WORDS),
-    st.builds(lambda words: {"type": "user", "text": words, "interjection": True}, WORDS | st.just("")),
-    st.builds(lambda words, again: {"type": "user", "text": words, **({"replayed": True} if again else {})},
-              WORDS | st.just(""), st.booleans()),
-    st.just({"type": "tool", "tool": {"toolName": "nameless"}}),
-    st.just({"type": "tool", "tool": {"id": "w", "toolName": "updateTodos"}}),
-    st.builds(todo, st.lists(st.sampled_from(("pending", "completed", "cancelled")), max_size=3)),
-    st.sampled_from((
-        {"type": "done", "stopReason": "end_turn"}, {"type": "done", "stopReason": "cancelled"},
-        {"type": "error", "err": {"message": "no", "class": "other", "code": 0}},
-        {"type": "replay", "replay": {"phase": "start"}}, {"type": "replay", "replay": {"phase": "end"}},
-        {"type": "compaction", "compaction": {"phase": "started"}},
-        {"type": "compaction", "compaction": {"phase": "ended", "tokensBefore": 1234}},
-        {"type": "compaction", "agent": "sub-1", "compaction": {"phase": "ended"}},
-        {"type": "foreign_turn", "foreignTurn": {"id": "w", "reason": "job_wake", "running": True}},
-        {"type": "foreign_turn", "foreignTurn": {"id": "w"}},
-        {"type": "command", "command": {"pluginCommand": {"qualified": "p:c", "kind": "skill"}}},
-        {"type": "queue", "queue": {"id": "q-1", "text": "x"}, "queueChange": "queued"},
-        {"type": "novelty", "text": "of a later build"},
-    )),
-    st.builds(meta, title=MAYBE_WORDS, model=st.sampled_from((None, "m0", "m1")), detail=MAYBE_WORDS,
-              indexErr=MAYBE_WORDS, mode=st.sampled_from((None, "plan")),
-              catalog=st.none() | st.integers(1, 3).map(
-                  lambda revision: {"models": [{"id": f"m{revision}", "name": ""}], "revision": revision})),
-    st.builds(lambda words: {"type": "turn", "turn": {"id": "turn-1", "phase": "started", "text": words}}, WORDS),
     st.builds(
-        lambda synthetic, reason, err: {"type": "turn", "turn": {
-            "id": "turn-1", "phase": "ended", "stopReason": reason,
-            **({"synthetic": True} if synthetic else {}), **({"err": err} if err else {})}},
-        st.booleans(), st.sampled_from(("end_turn", "cancelled", "closing")), st.sampled_from(("", "broken"))),
-)  # fmt: skip
+        lambda kind, words: {"type": kind, "text": words},
+        st.sampled_from(("text", "thought")),
+        WORDS,
+    ),
+    WORDS.map(user),
+    (WORDS | st.just("")).map(lambda words: user(words, interjection=True)),
+    (WORDS | st.just("")).map(lambda words: user(words, replayed=True)),
+    st.builds(todo, st.lists(st.sampled_from(("pending", "completed", "cancelled")), max_size=3)),
+    st.sampled_from(OTHERS),
+    st.builds(
+        meta,
+        title=MAYBE_WORDS,
+        model=st.sampled_from((None, "m0", "m1")),
+        detail=MAYBE_WORDS,
+        indexErr=MAYBE_WORDS,
+        mode=st.sampled_from((None, "plan")),
+        catalog=st.none() | st.integers(1, 3).map(catalog),
+    ),
+    WORDS.map(started),
+    st.builds(
+        ended,
+        st.booleans(),
+        st.sampled_from(("end_turn", "cancelled", "closing")),
+        st.sampled_from(("", "broken")),
+    ),
+)
 ASKING = st.sampled_from(("permission", "question", "plan", "hidden"))
 
 
@@ -93,7 +125,7 @@ def histories(draw: Any, size: int = 30) -> list[Event]:
     """A session's events; its asks have ids of their own and end once, and so do its tools."""
     made: list[Event] = []
     asked: list[tuple[str, str]] = []
-    ended: set[int] = set()
+    over: set[int] = set()  # tools
     for number in range(draw(st.integers(0, size))):
         what = draw(st.integers(0, 9))
         if what == 0:
@@ -121,8 +153,8 @@ def histories(draw: Any, size: int = 30) -> list[Event]:
         elif what == 2:
             call = draw(st.integers(0, 5))
             if draw(st.booleans()):
-                ended.add(call)
-            event = tool(call, call in ended)
+                over.add(call)
+            event = tool(call, call in over)
         else:
             event = draw(EVENTS)
         made.append({**event, "at": f"2026-01-01T00:{number:02}:00Z"})

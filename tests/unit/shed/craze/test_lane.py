@@ -355,7 +355,8 @@ def test_an_ask_that_cannot_be_answered_here(reach, watch, odd):
     doing = Doing(lambda: stream.lane.answer("ask-9", answers.Reject()))
     one.reply(one.expect("asks.get"), {"ask": odd})
     assert doing.failure() == errors.failed(
-        "craze's ask ask-9 is not one shed can answer (an automatic one, or a kind it does not know)"
+        "craze's ask ask-9 is not one shed can answer"
+        " (an automatic one, or a kind it does not know)"
     )
 
 
@@ -455,7 +456,8 @@ def test_and_gives_up_unsent(reach, watch, monkeypatch):
     host(reach)
     assert Doing(lambda: stream.lane.set(SetConfig("effort", "high"))).failure() == (
         errors.unavailable(
-            "the session's settings did not arrive within 0.01s; the change was not sent — try again"
+            "the session's settings did not arrive within 0.01s;"
+            " the change was not sent — try again"
         )
     )
 

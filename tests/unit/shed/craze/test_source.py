@@ -24,7 +24,7 @@ from craze_shed.contract.frames import (
     SourceSession,
 )
 from craze_shed.contract.sessions import LaneSession
-from craze_shed.craze import source as sources
+from craze_shed.craze.connection import Deadline, Pending
 from craze_shed.craze.roster import Pace
 from craze_shed.craze.source import CrazeSource
 from tests.unit.shed.craze.conformance import LaneStream, SourceStream, ended
@@ -164,7 +164,7 @@ def test_what_an_older_hub_can_do(reach, stream):
     )
 
 
-def test_changes(reach, stream):
+def test_changes(reach, source, stream):
     one = roster(reach).seed(listed(A))
     stream.until(SourceReady)
     one.change(listed(A, activity="working"), listed(B), removes=(C,))
@@ -173,8 +173,11 @@ def test_changes(reach, stream):
         SourceSession(session(B)),
         SourceRemoved(C),
     ]
+    assert source.open(A).session() == session(A, activity="working")
     one.change(subscription="r-9", removes=(A,)).note("novelty").change(removes=(B,))
     assert stream.next() == SourceRemoved(B)
+    with pytest.raises(LaneError):
+        source.open(B).session()
 
 
 @pytest.mark.parametrize(
@@ -653,20 +656,39 @@ def _too_old(reach: Any) -> None:
     command.reply(command.expect("hello"), said)
 
 
+# Which request of such a try runs out of time.
+LATE = {_never_answered: "session.create", _never_greeted: "hello"}
+
+
+@pytest.fixture
+def late(reach, monkeypatch):
+    """Has time run out for requests: the number of the connection -> the method."""
+    methods: dict[int, str | None] = {}
+    result = Pending.result
+
+    def expire(pending: Pending, timeout: float) -> Any:
+        if methods.get(len(reach.lines) - 1) == pending._method:
+            until(lambda: pending.whole)
+            raise Deadline(pending._method, timeout)
+        return result(pending, timeout)
+
+    monkeypatch.setattr(Pending, "result", expire)
+    return methods
+
+
 @pytest.mark.parametrize("first", [_dropped, _never_answered, _never_greeted])
 @pytest.mark.parametrize(
     ("second", "why"),
     [
         (_dropped, "craze closed the connection"),
-        (_never_answered, "craze did not answer session.create within 0.05s"),
-        (_never_greeted, "craze did not answer hello within 0.05s"),
+        (_never_answered, "craze did not answer session.create within 120s"),
+        (_never_greeted, "craze did not answer hello within 30s"),
         (_unreachable, "craze closed the connection; craze said: no route"),
         (_too_old, "craze on this machine is too old to create sessions; update it"),
     ],
 )
-def test_b10_twice_lost_is_unknown(reach, source, monkeypatch, first, second, why):
-    monkeypatch.setattr(sources, "CREATE", 0.05)
-    monkeypatch.setattr("craze_shed.craze.dial.HELLO", 0.05)
+def test_b10_twice_lost_is_unknown(reach, source, late, first, second, why):
+    late.update({0: LATE.get(first), 1: LATE.get(second)})
     doing = Doing(lambda: source.create(request()))
     first(reach)
     second(reach)

@@ -8,17 +8,13 @@ from typing import Any
 import gevent
 import pytest
 
-from craze_shed.contract import frames
 from craze_shed.contract.frames import (
     Approval,
-    Capabilities,
-    Down,
     Message,
     Ready,
     Reset,
     Session,
     Settings,
-    SlashCatalog,
     Stale,
 )
 from craze_shed.contract.settings import SetModel
@@ -27,7 +23,6 @@ from craze_shed.craze.dial import TIMED_OUT, NotReached
 from craze_shed.reach import ReachError
 from craze_shed.view import LaneView
 from tests.unit.shed.craze.conformance import LaneStream, ended
-from tests.unit.shed.craze.conftest import Steps
 from tests.unit.shed.craze.hosts import (
     AT,
     CAPABILITIES,
@@ -90,9 +85,10 @@ def test_the_connection_sequence_and_its_ids(reach, watch):
     asked.append(one.expect("sessions.list"))
     one.reply(asked[2], {"sessions": [row()]})
     asked.append(one.expect("session.attach"))
+    client = {"kind": "shed", "name": "craze_shed", "version": "0.2.0"}
     assert [(request["id"], request["method"], request["params"]) for request in asked] == [
         ("2", "session.connect", {"sessionId": HOST}),
-        ("3", "hello", {"protocols": [1], "client": {"kind": "shed", "name": "craze_shed", "version": "0.2.0"}}),
+        ("3", "hello", {"protocols": [1], "client": client}),
         ("4", "sessions.list", {}),
         ("5", "session.attach", {"sessionId": SESSION}),
     ]  # fmt: skip
@@ -819,6 +815,25 @@ def test_b05_a_closing_session_whose_asks_cannot_be_read_is_followed_to_its_end(
     assert words(stream.seen) == ["last words"]
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+def test_b05_a_session_that_closes_while_its_asks_are_read_has_its_last_words(
+    reach, watch, resumed
+):
+    stream = watch()
+    if resumed:
+        seeded(reach, stream, 3).drop()
+    one = host(reach).greet()
+    if resumed:
+        one.attach()
+    else:
+        one.attach(3, entry("before"))
+    one.expect("asks.list")
+    one.events(4, text("last words")).reset("session_closed")
+    one.command.end()
+    assert ended(stream) == "session_closed"
+    assert words(stream.seen)[-1] == "last words"
+
+
 # ---- down ----
 
 
@@ -938,7 +953,8 @@ def test_a_host_that_has_closed_ends_the_lane(reach, watch):
         (
             1,
             b"unknown flag: --hub",
-            'craze on this machine is too old for shed (it says "unknown flag: --hub"); update craze',
+            "craze on this machine is too old for shed"
+            ' (it says "unknown flag: --hub"); update craze',
         ),
     ],
 )
@@ -1066,12 +1082,20 @@ def test_an_attach_without_room_is_tried_again_and_counted(reach, watch):
     assert ended(stream) == "re-attach bound"
 
 
-def test_silence_before_it_is_settled_is_a_loss(reach, watch):
-    stream = watch(silence=0.02)
+def silent(stream: LaneStream, clock: Any) -> None:
+    """Have a minute pass without a word."""
+    clock.at += 60
+    for connection in stream.lane._live:
+        connection.wake()
+    settle()
+
+
+def test_silence_before_it_is_settled_is_a_loss(reach, watch, clock):
+    stream = watch(clock=clock)
     one = host(reach).greet()
     one.attach(1)
     one.registry(1)
-    one.command.left()
+    until(lambda: one.command.closed or silent(stream, clock))
     two = host(reach).greet()
     two.seed(1)
     came = stream.until(Ready)
@@ -1079,7 +1103,7 @@ def test_silence_before_it_is_settled_is_a_loss(reach, watch):
         Reset("connect", 1),
         Reset("reconnect", 2),
     ]
-    gevent.sleep(0.05)
+    silent(stream, clock)
     assert stream.waiting() == [] and not two.command.closed  # a settled one may be silent
 
 
