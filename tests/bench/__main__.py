@@ -5,7 +5,10 @@ import sys
 
 from tests.bench.measure import HEADING
 
-NAMES = ("decoder", "roundtrip", "fanout", "attach", "start", "memory", "idle", "splice", "hub")
+NAMES = (
+    "decoder", "roundtrip", "fanout", "attach", "start", "memory", "idle", "splice", "hub", "fold",
+    "lanes",
+)  # fmt: skip
 
 
 def main() -> None:
