@@ -7,6 +7,8 @@ paramiko needs a hand here and there; all of that is in this file and in `identi
   greenlet of ours, which nobody kills (`apart`).
 - Its own keepalive expects no answer, so a link that is dead looks alive. `_watch` asks for one.
 - It keeps a refusal in one place for the whole connection: sessions are opened one at a time.
+- It wakes ten times a second to see whether it was closed. A close wakes whoever receives here, so
+  `Wire` lets it sleep longer: fifty quiet connections would cost more than one percent of a core.
 - Its ProxyCommand neither reaps nor closes; the configured command is a child of ours on a socket.
 - Its configuration reader runs commands and knows no Include; `openssh` asks ssh instead.
 - A handshake that fails leaves a timer behind, and a traceback on stderr where nobody has set
@@ -41,6 +43,7 @@ from ladder.line import SHELL
 KEEPALIVE = "keepalive@openssh.com"
 _DEPTH = 8  # machines on the way to one
 _HERE = ("127.0.0.1", 0)
+_LOOK = 2.0  # seconds between the looks of a quiet transport at its timers
 
 # What a configuration names, and what paramiko calls it.
 _ALGORITHMS = {
@@ -82,7 +85,7 @@ class Wire:
         return sent
 
     def settimeout(self, timeout: float | None) -> None:
-        self._sock.settimeout(timeout)
+        self._sock.settimeout(timeout and max(timeout, _LOOK))
 
     def close(self) -> None:
         self._closed = True

@@ -91,6 +91,20 @@ class TestParamiko:
                 assert echoes(other)
         assert len(server.sessions()) == 1
 
+    def test_a_link_at_rest_wakes_seldom(
+        self, make: Making, server: Sshd, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from craze_shed.reach.link import Wire
+
+        with make(server).run(CAT) as running:
+            assert echoes(running)
+            looks = []
+            recv = Wire.recv
+            monkeypatch.setattr(Wire, "recv", lambda *a: (looks.append(a), recv(*a))[1])
+            gevent.sleep(3)
+            assert len(looks) <= 2
+            assert echoes(running)
+
     def test_b50_two_hundred_proxy_commands_leave_nothing(self, make: Making, server: Sshd) -> None:
         from craze_shed.reach import link
 
