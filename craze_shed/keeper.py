@@ -147,6 +147,7 @@ class OpenLane:
         self.view.apply(frames.Down(f"internal error: {failure!r}"))
         self._course.finished = True
         self._let_go()
+        self._on_change()
 
     def _let_go(self) -> None:
         self._over.set()

@@ -26,9 +26,9 @@ EXIT = 5.0  # for exit status and stderr of a command that ended before its hell
 PROBE_OUTPUT = 1024 * 1024
 
 # Kinds of failure besides the ladder's.
-TIMED_OUT, FAILED = "timed_out", "failed"
+TIMED_OUT, FAILED, CLOSED = "timed_out", "failed", "closed"
 
-_UNAVAILABLE = frozenset((Kind.NOT_INSTALLED, Kind.NO_HUB, Kind.UNREACHABLE, TIMED_OUT))
+_UNAVAILABLE = frozenset((Kind.NOT_INSTALLED, Kind.NO_HUB, Kind.UNREACHABLE, TIMED_OUT, CLOSED))
 
 
 class NotReached(Exception):
@@ -78,7 +78,9 @@ class Dialer:
         return f"<Dialer {self.reach.label}>"
 
     def connect(self, *, explicit: bool = False, timeout: float = DIAL) -> Hub:
-        """Connect and say hello. Raises NotReached."""
+        """Connect and say hello. Raises NotReached: CLOSED where it is of no use to try again."""
+        if self.reach.closed:
+            raise NotReached(CLOSED, f"{self.reach.label}: this way to it is closed")
         if self.eager or explicit:
             return self._dial(ladder.BRIDGE, timeout)
         if not self._old:

@@ -222,6 +222,8 @@ class CrazeLane(AgentLane, Session):
                     if connection.over is None:
                         return connection, session
                     self.detached(connection)  # its watcher will notice, too
+                if self._dialer.reach.closed:
+                    raise _not_sent(f"the way to {self._dialer.reach.label} is closed", what)
                 self._connected.wait()
         raise _not_sent(f"not connected to craze within {self._connected_wait:g}s", what)
 

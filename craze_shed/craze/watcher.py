@@ -26,7 +26,7 @@ from craze_shed.contract.sessions import LaneSession
 from craze_shed.contract.settings import LaneSettingChange
 from craze_shed.craze import roster_rows
 from craze_shed.craze.connection import Backlog, Connection, Deadline, Ended, Notice
-from craze_shed.craze.dial import NotReached
+from craze_shed.craze.dial import CLOSED, NotReached
 from craze_shed.craze.fold import COMPACTING, OMITTED, Fold, NoSnapshot
 from craze_shed.craze.joining import (
     ASK,
@@ -234,6 +234,8 @@ class Watcher:
         except NotReached as failure:
             if failure.kind in (Kind.NOT_INSTALLED, Kind.TOO_OLD):
                 raise _Over(f"craze unavailable: {failure}") from None
+            if failure.kind == CLOSED:
+                raise _Over(frames.HOST_REMOVED) from None
             self._check_outage()
             raise Ended(str(failure)) from None
         except (Ended, Deadline):
@@ -370,7 +372,6 @@ class Watcher:
     def _follow(self, connection: Connection, subscription: str) -> None:
         """Fold what comes, until the attachment ends and another is to be made on the same
         connection. Raises Ended and _Fault where that is over, too."""
-        self._settle()
         quiet_since = grew_at = self._clock.monotonic()
         held = self.fold.open_bytes
         while True:

@@ -101,8 +101,13 @@ class Reach(ABC):
         self._close = Once(f"reach-close {label}", self._closing)
 
     def __repr__(self) -> str:
-        state = "closed" if self._close.begun else f"{len(self._running)} running"
+        state = "closed" if self.closed else f"{len(self._running)} running"
         return f"<{type(self).__name__} {self.label}, {state}>"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed: nothing more will ever go through here."""
+        return self._close.begun
 
     @abstractmethod
     def run(self, line: str) -> Running:
@@ -133,7 +138,7 @@ class Reach(ABC):
         self.close()
 
     def _check_open(self) -> None:
-        if self._close.begun:
+        if self.closed:
             raise ReachError(f"{self.label}: this way to it is closed")
 
     def _closing(self) -> None:

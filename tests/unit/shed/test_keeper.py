@@ -220,8 +220,11 @@ def test_a_reader_may_close_the_lane_where_it_is_told():
     kept.close()
 
 
-def test_a_fault_in_the_adapter_finishes_the_lane_and_shows():
-    kept, lane = opened((RuntimeError("boom"),))
-    assert kept.finished and lane.closed == 1
+def test_a_fault_in_the_adapter_finishes_the_lane_shows_and_is_told():
+    told = []
+    lane = ScriptedLane((RuntimeError("boom"),))
+    kept = OpenLane(lane, lambda: told.append(kept.finished))
+    settle()
+    assert kept.finished and lane.closed == 1 and told == [True]
     assert kept.snapshot().stale == "internal error: RuntimeError('boom')"
     kept.close()

@@ -1,5 +1,6 @@
 """Lanes and a source against a real hub and real hosts: what they show is what there is."""
 
+import time
 from typing import Any
 
 import gevent
@@ -8,10 +9,10 @@ import pytest
 from craze import greenlets
 from craze_shed.contract import answers
 from craze_shed.contract.errors import LaneError
-from craze_shed.contract.frames import Down, Ready, Reset, Stale
+from craze_shed.contract.frames import HOST_REMOVED, Down, Ready, Reset, Stale
 from craze_shed.contract.settings import SetConfig, SetMode, SetModel
 from craze_shed.craze.dial import Dialer
-from craze_shed.craze.lane import CrazeLane
+from craze_shed.craze.lane import CONNECTED_WAIT, CrazeLane
 from craze_shed.view import LaneView, LaneViewSnapshot
 from tests.unit.shed.craze.conformance import LaneStream
 from tests.unit.shed.craze.conftest import QUICK
@@ -287,3 +288,17 @@ def test_ready_is_told_once_a_seed(real, reader):
     lane = reader()
     lane.live()
     assert sum(isinstance(frame, Ready) for frame in lane.stream.seen) == 1
+
+
+def test_a_lane_outlives_no_way_to_its_machine(real, reader):
+    real.host()
+    lane = reader()
+    lane.live()
+    real.close()
+    lane.until(lambda shown: shown.stale == HOST_REMOVED)
+    assert isinstance(lane.stream.seen[-1], Down)
+    begun = time.monotonic()
+    with pytest.raises(LaneError) as told:
+        lane.lane.send("hi")
+    assert str(told.value) == "the way to real is closed; the prompt was not sent — try again"
+    assert time.monotonic() - begun < CONNECTED_WAIT
