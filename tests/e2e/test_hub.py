@@ -135,7 +135,7 @@ def test_b27_a_record_whose_pid_is_another_programs_now_is_no_hub(machine: Machi
 def test_b27_b28_what_is_not_certainly_the_hub_is_neither_signalled_nor_unlinked(
     machine: Machine,
 ) -> None:
-    customize(machine, HUB_FIND=2.5)
+    customize(machine, HUB_FIND=6)
     hub = Hub(machine)
     hub.start()
     hub.kill()
