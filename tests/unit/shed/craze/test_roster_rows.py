@@ -18,7 +18,7 @@ def listed(row: Any = None, host: Any = None, **more: Any) -> dict[str, Any]:
     made = {
         "hostId": HOST,
         "sessionId": "s",
-        "host": {"workspace": "/work/repo", "provider": "gx", "startedAt": STARTED},
+        "host": {"workspace": "/code/repo", "provider": "gx", "startedAt": STARTED},
         "status": "reachable",
         "approximate": False,
         "row": {"title": "", "activity": "idle", **(row or {})} if row != "none" else None,
@@ -43,7 +43,7 @@ def test_a_whole_row() -> None:
     assert session(row) == LaneSession(
         id=HOST,
         title=" The title ",
-        cwd="/work/repo",
+        cwd="/code/repo",
         activity="working",
         pending_approvals=0,
         approximate=False,

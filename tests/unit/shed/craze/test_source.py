@@ -42,7 +42,7 @@ def listed(id: str, **row: Any) -> dict[str, Any]:
     return {
         "hostId": id,
         "sessionId": f"s-{id[0]}",
-        "host": {"workspace": f"/work/{id[0]}", "provider": "gx", "startedAt": ""},
+        "host": {"workspace": f"/code/{id[0]}", "provider": "gx", "startedAt": ""},
         "status": "reachable",
         "approximate": False,
         "row": {"title": "", "activity": "idle", **row},
@@ -50,7 +50,7 @@ def listed(id: str, **row: Any) -> dict[str, Any]:
 
 
 def session(id: str, **changes: Any) -> LaneSession:
-    made = {"title": id[0], "cwd": f"/work/{id[0]}", "activity": "idle", "provider": "gx"}
+    made = {"title": id[0], "cwd": f"/code/{id[0]}", "activity": "idle", "provider": "gx"}
     return LaneSession(id=id, **(made | changes))
 
 
