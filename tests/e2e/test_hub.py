@@ -143,21 +143,23 @@ def test_b27_b28_what_is_not_certainly_the_hub_is_neither_signalled_nor_unlinked
     stale = json.loads(Path(hub.paths.hub_record).read_text())
     os.unlink(path)
     bystander = subprocess.Popen(["sleep", "60"])
-    with names.socket(names.AF_UNIX) as silent:
-        silent.bind(path)
-        silent.listen(64)
-        for token, words in (
-            (stale["startToken"], f"craze hub could not start: {path}: another process listens"
-             " there"),
-            ("", f"the hub (pid {bystander.pid}) does not answer, and its record carries no start"
-             " token to tell it from another process by, so it is not replaced"),
-        ):  # fmt: skip
-            told = stale | {"pid": bystander.pid, "startToken": token}
-            Path(hub.paths.hub_record).write_text(json.dumps(told))
-            before = os.stat(path)
-            assert refused(speak(hub)) == f"craze bridge: no hub: {words}\n"
-            assert os.stat(path) == before
-            assert bystander.poll() is None
+    try:
+        with names.socket(names.AF_UNIX) as silent:
+            silent.bind(path)
+            silent.listen(64)
+            for token, words in (
+                (stale["startToken"], f"craze hub could not start: {path}: another process listens"
+                 " there"),
+                ("", f"the hub (pid {bystander.pid}) does not answer, and its record carries no"
+                 " start token to tell it from another process by, so it is not replaced"),
+            ):  # fmt: skip
+                told = stale | {"pid": bystander.pid, "startToken": token}
+                Path(hub.paths.hub_record).write_text(json.dumps(told))
+                before = os.stat(path)
+                assert refused(speak(hub)) == f"craze bridge: no hub: {words}\n"
+                assert os.path.samestat(os.stat(path), before)
+                assert bystander.poll() is None
+    finally:
         bystander.kill()
         bystander.wait(END_S)
 
