@@ -55,6 +55,9 @@ class Child:
         self.stderr = b""
         self._reaped = False
         self.end = Once(f"child-end {argv[0]}", self._end)
+        if _loop_reaps():
+            # Before there is a child: the exit of a short one would come to nobody.
+            gevent.get_hub().loop.install_sigchld()
         try:
             self._popen = _popen()(
                 list(argv),
@@ -286,8 +289,7 @@ def output(
 def _exit_of(pid: int, gone: Callable[[], None]) -> Callable[[], int | None]:
     """A function that waits for the exit of `pid`, calls `gone`, and gives the exit code, or None
     where that was lost. Where that is possible, it calls while `pid` is not reaped yet."""
-    hub = gevent.get_hub()
-    if gevent.monkey.is_module_patched("subprocess") and hub.loop.default:
+    if _loop_reaps():
         # The program's own children are reaped by the loop, and ours with them.
         return _reaped_by_the_loop(pid, gone)
     try:
@@ -338,6 +340,11 @@ def close_fd(fd: int) -> None:
     """Close a descriptor that nothing waits on. gevent's own close, in a program that patched, is
     put off until the loop has something else to do."""
     gevent.monkey.get_original("os", "close")(fd)
+
+
+def _loop_reaps() -> bool:
+    patched: bool = gevent.monkey.is_module_patched("subprocess")
+    return patched and bool(gevent.get_hub().loop.default)
 
 
 def _popen() -> Any:

@@ -80,7 +80,8 @@ def test_b34_a_session_is_listed_created_prompted_approved_and_stopped(
     answer, said = SCRIPTS[script]
     with box(machine, tmp_path, script) as there, Far(when) as far:
         far("reach", **reach(there, way))
-        assert far("roster")["offline"] == "no_hub"
+        roster = far("roster")
+        assert roster["offline"] == "no_hub", roster["why"]
         far("open", id="0123456789ab")
         time.sleep(1)  # and tries, and tries again
         assert not running(machine, "craze hub")

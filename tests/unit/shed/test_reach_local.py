@@ -189,3 +189,22 @@ def test_b56_it_works_in_a_program_that_patched() -> None:
         [sys.executable, "-c", PATCHED], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     assert (done.stdout, done.returncode) == ("fine False\n", 0), done.stderr
+
+
+def test_a_first_child_that_is_over_at_once_is_noticed_in_a_patched_program() -> None:
+    code = """
+from gevent import monkey; monkey.patch_all()
+import time
+from craze_shed.reach import child
+exit_of = child._exit_of
+def late(*args):
+    monkey.get_original("time", "sleep")(0.5)  # as on a busy machine
+    return exit_of(*args)
+child._exit_of = late
+made = child.Child(["true"], env={})
+print(made.exited.wait(30), made.returncode)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("True 0\n", "")
