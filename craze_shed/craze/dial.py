@@ -16,7 +16,7 @@ from craze_shed.contract import errors
 from craze_shed.craze.connection import Connection, Deadline, Ended
 from craze_shed.craze.values import filled, members
 from craze_shed.reach import Reach, ReachError, Running
-from craze_shed.reach.errors import reason
+from craze_shed.reach.errors import closed, reason
 from ladder import outcome
 from ladder.outcome import Kind
 
@@ -80,7 +80,7 @@ class Dialer:
     def connect(self, *, explicit: bool = False, timeout: float = DIAL) -> Hub:
         """Connect and say hello. Raises NotReached: CLOSED where it is of no use to try again."""
         if self.reach.closed:
-            raise NotReached(CLOSED, f"{self.reach.label}: this way to it is closed")
+            raise NotReached(CLOSED, str(closed(self.reach.label)))
         if self.eager or explicit:
             return self._dial(ladder.BRIDGE, timeout)
         if not self._old:

@@ -45,6 +45,7 @@ from craze_shed.craze.joining import (
 from craze_shed.craze.settings import KIND
 from craze_shed.craze.values import members, text
 from craze_shed.craze.watcher import Bounds, Session, Watcher
+from craze_shed.reach.errors import closed
 
 T = TypeVar("T")
 
@@ -223,7 +224,7 @@ class CrazeLane(AgentLane, Session):
                         return connection, session
                     self.detached(connection)  # its watcher will notice, too
                 if self._dialer.reach.closed:
-                    raise _not_sent(f"the way to {self._dialer.reach.label} is closed", what)
+                    raise _not_sent(str(closed(self._dialer.reach.label)), what)
                 self._connected.wait()
         raise _not_sent(f"not connected to craze within {self._connected_wait:g}s", what)
 

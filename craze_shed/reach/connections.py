@@ -10,7 +10,7 @@ import gevent
 from gevent.event import AsyncResult
 
 from craze import greenlets
-from craze_shed.reach.errors import ReachError
+from craze_shed.reach.errors import closed
 from craze_shed.reach.once import Once
 
 
@@ -67,7 +67,7 @@ class Connections(Generic[_Of]):
         whoever comes meanwhile waits for the same. Raises ReachError."""
         while True:
             if self._over:
-                raise ReachError(f"{self._label}: this way to it is closed")
+                raise closed(self._label)
             for connection in self._there():
                 if not connection.full:
                     connection.users += 1
@@ -91,7 +91,7 @@ class Connections(Generic[_Of]):
         self._over = True
         if self._opening is not None:
             self._opening.kill()
-            self._opened.set_exception(ReachError(f"{self._label}: this way to it is closed"))
+            self._opened.set_exception(closed(self._label))
         ends = [connection.end for connection in (*self.all, *self._gone)]
         gevent.joinall([greenlets.spawn("end", end) for end in ends])
 

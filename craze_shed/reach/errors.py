@@ -10,6 +10,11 @@ class ReachError(Exception):
         super().__init__(printable(message))
 
 
+def closed(label: str) -> ReachError:
+    """The failure of what goes through a way that was closed."""
+    return ReachError(f"{label}: this way to it is closed")
+
+
 def reason(failure: BaseException) -> str:
     """A failure in words, without its number."""
     return getattr(failure, "strerror", None) or str(failure) or type(failure).__name__

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self, TypeVar
 import gevent
 
 from craze import greenlets
-from craze_shed.reach.errors import ReachError
+from craze_shed.reach.errors import closed
 from craze_shed.reach.forwards import Forwards, Share
 from craze_shed.reach.once import Once
 
@@ -139,7 +139,7 @@ class Reach(ABC):
 
     def _check_open(self) -> None:
         if self.closed:
-            raise ReachError(f"{self.label}: this way to it is closed")
+            raise closed(self.label)
 
     def _closing(self) -> None:
         if self._forwards is not None:

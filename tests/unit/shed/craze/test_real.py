@@ -300,5 +300,5 @@ def test_a_lane_outlives_no_way_to_its_machine(real, reader):
     begun = time.monotonic()
     with pytest.raises(LaneError) as told:
         lane.lane.send("hi")
-    assert str(told.value) == "the way to real is closed; the prompt was not sent — try again"
+    assert str(told.value) == "real: this way to it is closed; the prompt was not sent — try again"
     assert time.monotonic() - begun < CONNECTED_WAIT
