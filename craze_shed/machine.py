@@ -195,11 +195,13 @@ class CrazeMachine:
             for frame in stream:
                 self._fold(frame)
                 if isinstance(frame, frames.SourceOffline):
+                    self.source.spare.drop()
                     if not self._dialer.eager:
                         return frame.cause
                     self._take(frame.cause)
                 elif isinstance(frame, frames.SourceReady):
                     self._driver.ready()
+                    self.source.spare.keep()
                 self._changed()
         return frames.UNREACHABLE
 

@@ -3,12 +3,13 @@
 What every connection of a lane begins with, a watcher's and a single read's alike.
 """
 
+import contextlib
 from typing import Any, NamedTuple
 
 from craze.client.errors import Refused
 from craze_shed.contract.frames import SESSION_CLOSED, UNKNOWN_SESSION
 from craze_shed.craze.connection import Connection, Ended
-from craze_shed.craze.dial import DIAL, Dialer, judge_kind, refused_hello
+from craze_shed.craze.dial import DIAL, Dialer, Hub, judge_kind, refused_hello
 from craze_shed.craze.values import members, objects, text
 
 ASK = 30.0  # seconds for any answer
@@ -42,12 +43,21 @@ class WrongHost(Exception):
     """Another host answered, or the host's row cannot be read; `str()` says what came."""
 
 
-def join(dialer: Dialer, host_id: str, *, explicit: bool = False, timeout: float = DIAL) -> Joined:
-    """Join the session of a host. The connection is the caller's to close.
+def join(
+    dialer: Dialer, host_id: str, *, timeout: float = DIAL, spare: Hub | None = None
+) -> Joined:
+    """Join the session of a host, over `spare` if that still leads anywhere. The connection is the
+    caller's to close.
 
     Raises NotReached, NoSession, ConnectRefused, WrongHost, Ended, Deadline.
     """
-    hub = dialer.connect(explicit=explicit, timeout=timeout)
+    if spare is not None:
+        with contextlib.suppress(Ended):
+            return _joined(dialer, spare, host_id)
+    return _joined(dialer, dialer.connect(timeout=timeout), host_id)
+
+
+def _joined(dialer: Dialer, hub: Hub, host_id: str) -> Joined:
     connection = hub.connection
     try:
         return Joined(connection, _host_row(connection, dialer, host_id))

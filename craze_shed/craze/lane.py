@@ -30,7 +30,7 @@ from craze_shed.contract.settings import (
 )
 from craze_shed.craze import asks
 from craze_shed.craze.connection import Connection, Deadline, Ended
-from craze_shed.craze.dial import Dialer, NotReached
+from craze_shed.craze.dial import Dialer, Hub, NotReached
 from craze_shed.craze.fold import Fold, NoSnapshot
 from craze_shed.craze.joining import (
     ASK,
@@ -55,7 +55,8 @@ SETTINGS_WAIT = 30.0
 
 class CrazeLane(AgentLane, Session):
     """The lane of a host. `row` is what the session list says of it, where it is known; `ended`
-    hears once that the session is over."""
+    hears once that the session is over; `spare(timeout)` gives a connection that is there already,
+    if any is."""
 
     agent = KIND
 
@@ -66,6 +67,7 @@ class CrazeLane(AgentLane, Session):
         *,
         row: LaneSession | None = None,
         ended: Callable[[], None] = lambda: None,
+        spare: Callable[[float], Hub | None] = lambda timeout: None,
         bounds: Bounds = Bounds(),  # noqa: B008 a value
         clock: Clock | None = None,
         connected_wait: float = CONNECTED_WAIT,
@@ -74,6 +76,7 @@ class CrazeLane(AgentLane, Session):
         self._dialer = dialer
         self._row = row
         self._tell_ended: Callable[[], None] | None = ended
+        self._spare = spare
         self._bounds = bounds
         self._clock = clock or Clock()
         self._connected_wait = connected_wait
@@ -116,8 +119,9 @@ class CrazeLane(AgentLane, Session):
 
     # ---- what watchers tell ----
 
-    def join(self, timeout: float) -> Joined:
-        return join(self._dialer, self.host_id, timeout=timeout)
+    def join(self, timeout: float, *, first: bool) -> Joined:
+        spare = self._spare(timeout) if first else None
+        return join(self._dialer, self.host_id, timeout=timeout, spare=spare)
 
     def attached(self, connection: Connection, session: str) -> None:
         self._live[connection] = session

@@ -39,6 +39,7 @@ from craze_shed.craze.joining import ASK
 from craze_shed.craze.lane import CrazeLane
 from craze_shed.craze.roster import Pace, RosterWatcher, capabilities
 from craze_shed.craze.settings import KIND
+from craze_shed.craze.spare import Spare
 from craze_shed.craze.values import filled, members, objects, text, whole
 from craze_shed.craze.wakes import Wakes
 from craze_shed.craze.watcher import Bounds
@@ -51,7 +52,8 @@ _BEFORE_REOPEN = re.compile(r"0\.[01](\.|$)")
 
 class CrazeSource(AgentSource):
     """The sessions of the machine that `dialer` reaches. `on_created_change()` is called when the
-    rows of `created_rows` have changed and no roster frame will say so; it must not wait."""
+    rows of `created_rows` have changed and no roster frame will say so; it must not wait. With
+    `spare.keep()` the lanes that are opened here find a connection, as long as that is kept."""
 
     agent = KIND
 
@@ -65,6 +67,7 @@ class CrazeSource(AgentSource):
         clock: Clock | None = None,
     ) -> None:
         self.dialer = dialer
+        self.spare = Spare(dialer)
         self.wakes = Wakes()
         self._created = CreatedRows()
         self._on_created_change = on_created_change
@@ -107,6 +110,7 @@ class CrazeSource(AgentSource):
             session_id,
             row=self._created.get(session_id, self._clock.monotonic()),
             ended=lambda: self._lane_ended(session_id),
+            spare=self.spare.take,
             bounds=self._bounds,
             clock=self._clock,
         )
@@ -121,6 +125,7 @@ class CrazeSource(AgentSource):
 
     def close(self) -> None:
         gevent.killall(list(self._pumps))
+        self.spare.drop()
 
     # ---- explicit actions ----
 

@@ -82,8 +82,8 @@ class Session:
 
     host_id: str
 
-    def join(self, timeout: float) -> Joined:
-        """A new connection to the session's host."""
+    def join(self, timeout: float, *, first: bool) -> Joined:
+        """A new connection to the session's host; `first` while nothing has been shown yet."""
         raise NotImplementedError
 
     def attached(self, connection: Connection, session: str) -> None:
@@ -221,7 +221,9 @@ class Watcher:
     def _join(self) -> Joined:
         self._check_outage()
         try:
-            joined = self._session.join(min(self._bounds.dial, self._left()))
+            joined = self._session.join(
+                min(self._bounds.dial, self._left()), first=self._generation == 0
+            )
         except NoSession as gone:
             raise self._no_session(str(gone)) from None
         except WrongHost as wrong:

@@ -58,11 +58,16 @@ def seconds(work: Callable[[], Any], rounds: int = 5) -> float:
 
 
 def side_by_side(
-    ours: Callable[[], Any], floor: Callable[[], Any], rounds: int = 5
+    ours: Callable[[], Any],
+    floor: Callable[[], Any],
+    rounds: int = 5,
+    *,
+    before: Callable[[], Any] = lambda: None,
 ) -> tuple[float, float]:
-    """The best times of both, taken in turn so that a slow moment of the machine hits both."""
-    pairs = [(_timed(ours), _timed(floor)) for _ in range(rounds)]
-    return min(a for a, _ in pairs), min(b for _, b in pairs)
+    """The best times of both, taken in turn so that a slow moment of the machine hits both; the
+    time of `before`, which comes before each round, is in neither."""
+    pairs = [(before(), _timed(ours), _timed(floor)) for _ in range(rounds)]
+    return min(a for _, a, _ in pairs), min(b for _, _, b in pairs)
 
 
 def _timed(work: Callable[[], Any]) -> float:

@@ -84,6 +84,10 @@ class Host:
     def greet(self, **changes: Any) -> "Host":
         """The hub's hello, the splice, the host's hello and its row; `changes` are the row's."""
         self.hub()
+        return self.splice(**changes)
+
+    def splice(self, **changes: Any) -> "Host":
+        """All of that but the hub's hello, which was said before."""
         connect = self.expect("session.connect")
         assert connect["params"] == {"sessionId": HOST}
         self.reply(connect)

@@ -44,11 +44,12 @@ class Held:
         self.changes += 1
 
     def next(self, *kinds: str) -> Command:
-        """The next command of one of these kinds that was not taken yet."""
+        """The next command of one of these kinds that was not taken yet, nor let go of: a spare
+        connection comes and goes with its roster."""
 
         def found() -> Command | None:
             for number, command in enumerate(self.reach.commands):
-                if number not in self._taken and asked(command) in kinds:
+                if number not in self._taken and asked(command) in kinds and not command.closed:
                     self._taken.add(number)
                     return command
             return None
@@ -450,3 +451,34 @@ def test_a_session_that_ended_before_its_repeated_answer_is_not_listed(hold):
 def test_it_says_what_it_is(hold):
     held = hold()
     assert repr(held.machine) == "<CrazeMachine machine: absent, 0 lanes>"
+
+
+# ---- the connection that is made ahead ----
+
+
+def test_a_machine_that_is_live_has_a_connection_for_the_next_lane(hold):
+    held = hold()
+    one = held.live(listed(A))
+    spare = held.next(NO_START)
+    spare.reply(spare.expect("hello"), hello("hub"))
+    held.machine.open(A)
+    assert spare.expect("session.connect")["params"] == {"sessionId": A}
+    one.drop()
+
+
+def test_it_is_let_go_of_with_the_roster(hold):
+    held = hold()
+    one = held.live(listed(A))
+    spare = held.next(NO_START)
+    one.drop()
+    assert spare.left()
+    held.live(listed(A))
+    assert held.next(NO_START) is not spare
+
+
+def test_it_is_let_go_of_with_the_machine(hold):
+    held = hold()
+    held.live(listed(A))
+    spare = held.next(NO_START)
+    held.machine.close()
+    assert spare.left()

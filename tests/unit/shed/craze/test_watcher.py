@@ -1012,7 +1012,8 @@ def test_a_dial_never_goes_past_the_outage(reach, watch, clock, make_lane):
     lane = make_lane(clock=clock)
     asked = []
 
-    def join(timeout):
+    def join(timeout, *, first):
+        assert first
         asked.append(timeout)
         clock.at += 97
         raise NotReached(TIMED_OUT, "late")
