@@ -5,7 +5,7 @@ time; it reads no clock.
 """
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 from craze.wire.times import format_time
@@ -109,13 +109,14 @@ class Ring:
         """`row` as it is kept: sanitized, numbered, and stamped `now_ms` (milliseconds since 1970)
         if it has no time. Older rows are dropped to make room, never the new one."""
         self._last += 1
-        kept = replace(
-            row,
-            seq=self._last,
-            ts=row.ts or format_time(now_ms // 1000 * 1_000_000_000),
-            text=_clean(row.text),
-            tool=row.tool and FeedTool(_clean(row.tool.name), _clean(row.tool.detail)),
-            approval=row.approval and _bounded(row.approval),
+        kept = FeedMessage(
+            self._last,
+            row.ts or format_time(now_ms // 1000 * 1_000_000_000),
+            row.role,
+            row.type,
+            _clean(row.text),
+            row.tool and FeedTool(_clean(row.tool.name), _clean(row.tool.detail)),
+            row.approval and _bounded(row.approval),
         )
         weight = _weight(kept)
         self._rows.append((kept, weight))

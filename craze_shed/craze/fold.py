@@ -143,10 +143,11 @@ class Fold:
         kind = event.get("type") if isinstance(event, dict) else None
         if not isinstance(kind, str):
             return []
-        fold = self._ANYBODYS.get(kind)
-        if fold is None and not ("agent" in event and text(event["agent"])):
-            fold = self._MAIN.get(kind)
-        return fold(self, event) if fold is not None else []
+        if kind in self._MAIN:
+            if "agent" in event and text(event["agent"]):
+                return []
+            return self._MAIN[kind](self, event)
+        return self._ANYBODYS[kind](self, event) if kind in self._ANYBODYS else []
 
     def _text(self, event: Event) -> Rows:
         self.activity = rows.WORKING
@@ -154,7 +155,7 @@ class Fold:
         if kind == self._unseen or not words:
             return []
         self._unseen = ""
-        return self._run.grow(rows.ASSISTANT, kind, words, _at(event))
+        return self._run.grow(rows.ASSISTANT, kind, words, event.get("at"))
 
     def _turn(self, event: Event) -> Rows:
         turn = members(event.get("turn"))

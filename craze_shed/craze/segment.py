@@ -3,8 +3,11 @@
 Nothing is lost and nothing is truncated: a run longer than a row goes on in the next one.
 """
 
+from typing import Any
+
 from craze_shed.contract.rows import FeedMessage
 from craze_shed.contract.text import MAX_FEED_MESSAGE_BYTES
+from craze_shed.craze.values import filled
 
 
 class Segmenter:
@@ -16,14 +19,15 @@ class Segmenter:
         self._limit = limit
         self._held = bytearray()
         self._kind = ("", "")  # the run's role and type
-        self._at: str | None = None  # its first chunk's time
+        self._at: Any = None  # its first chunk's time
 
     def __len__(self) -> int:
         """The bytes of the open run; it moves whenever the run does."""
         return len(self._held)
 
-    def grow(self, role: str, type: str, chunk: str, at: str | None) -> list[FeedMessage]:
-        """Add a chunk: the rows that this completes. An empty chunk changes nothing."""
+    def grow(self, role: str, type: str, chunk: str, at: Any) -> list[FeedMessage]:
+        """Add a chunk: the rows that this completes. An empty chunk changes nothing. `at` is its
+        time as craze gives it, which is looked at only where a row begins with it."""
         if not chunk:
             return []
         rows = [] if self._kind == (role, type) else self.close()
@@ -52,4 +56,4 @@ class Segmenter:
         if not words.strip():
             return []
         role, type = self._kind
-        return [FeedMessage(ts=self._at, role=role, type=type, text=words)]
+        return [FeedMessage(ts=filled(self._at), role=role, type=type, text=words)]
