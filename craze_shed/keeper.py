@@ -30,8 +30,8 @@ STREAM_ENDED = "the stream ended"  # a lane's that never said Down
 class OpenLane:
     """One lane, from its opening until its panel closes. The lane is this object's to close.
 
-    `on_change()` is called, in the lane's own greenlet, after each frame that was folded; it must
-    not raise. `chance()` is what jitters the waits before a reopening, in [0, 1).
+    `on_change()` is called after each frame that was folded, and by whoever ends the lane; it must
+    not wait or raise. `chance()` is what jitters the waits before a reopening, in [0, 1).
     """
 
     def __init__(

@@ -191,19 +191,20 @@ class CrazeMachine:
     def _follow(self) -> str:
         """Fold the source's stream. That of our own machine goes on after an outage; any other's
         ends with the first: the cause."""
-        with self.source.subscribe() as stream:
+        cause = frames.UNREACHABLE
+        with self.source.subscribe(retry=self._dialer.eager) as stream:
             for frame in stream:
                 self._fold(frame)
                 if isinstance(frame, frames.SourceOffline):
-                    self.source.spare.drop()
-                    if not self._dialer.eager:
-                        return frame.cause
-                    self._take(frame.cause)
-                elif isinstance(frame, frames.SourceReady):
+                    cause = frame.cause
+                    if self._dialer.eager:
+                        self._take(cause)
+                    continue
+                if isinstance(frame, frames.SourceReady):
                     self._driver.ready()
                     self.source.spare.keep()
                 self._changed()
-        return frames.UNREACHABLE
+        return cause
 
     def _take(self, cause: str) -> float:
         """There is no roster, and that is why: the seconds to wait, unjittered."""
@@ -214,6 +215,7 @@ class CrazeMachine:
             self.source.hub_gone()
             self._leave(left, frames.HUB_GONE)
         self._changed()
+        self.source.spare.drop()  # which may take a moment
         return wait
 
     def _fold(self, frame: SourceFrame) -> None:

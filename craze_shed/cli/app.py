@@ -55,7 +55,7 @@ _HELP = Page(
     [f"{NAME} COMMAND [FLAG...] [ARGUMENT...]", f"{NAME} --version"],
     """
     Lists the sessions that craze runs on a machine, creates them, and drives one of them. Each
-    command says by --machine which machine it is about: this one if not given.
+    command but "machines" says by --machine which one it is about: this one if not given.
 
     A session is named by its id, or by at least four characters of its beginning or its end.
     """,

@@ -95,8 +95,9 @@ class AgentLane(ABC):
     @abstractmethod
     def subscribe(self, cursor: str | None = None) -> Subscription[LaneFrame]:
         """The session as a stream, at once: `Reset`, the seed, `Ready`, then what happens, until
-        a `Down`. Each call is a stream of its own. `cursor` is ignored. Raises LaneError where the
-        adapter must ask first."""
+        a `Down`. Each call is a stream of its own, whatever the `cursor`; its rows are numbered
+        on from those of the streams before it. Raises LaneError where the adapter must ask
+        first."""
 
     @abstractmethod
     def send(self, text: str, mode: str = "queue") -> None:

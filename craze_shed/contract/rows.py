@@ -93,10 +93,11 @@ class Ring:
 
     __slots__ = ("_bytes", "_last", "_rows", "dropped")
 
-    def __init__(self) -> None:
+    def __init__(self, after: int = 0) -> None:
+        """The first row is the one after `after`."""
         self._rows: deque[tuple[FeedMessage, int]] = deque()
         self._bytes = 0
-        self._last = 0
+        self._last = after
         self.dropped = False  # whether any row was ever let go
 
     def __len__(self) -> int:
@@ -129,9 +130,9 @@ class Ring:
         return kept
 
     def page(self, limit: int = 0) -> tuple[tuple[FeedMessage, ...], bool]:
-        """The newest rows, oldest first, and whether there are or were rows before them. `limit`
-        0 asks for DEFAULT_MESSAGES_LIMIT; more than MAX_MESSAGES_LIMIT are never given."""
-        count = min(limit or DEFAULT_MESSAGES_LIMIT, MAX_MESSAGES_LIMIT)
+        """The newest rows, oldest first, and whether there are or were rows before them. A `limit`
+        of 0 or less is DEFAULT_MESSAGES_LIMIT; more than MAX_MESSAGES_LIMIT are never given."""
+        count = min(limit if limit > 0 else DEFAULT_MESSAGES_LIMIT, MAX_MESSAGES_LIMIT)
         rows = tuple(row for row, _ in self._rows)
         return rows[-count:], self.dropped or len(rows) > count
 

@@ -5,6 +5,7 @@ runs in the background may not, unless the machine is the person's own. An older
 no `--no-start`, is probed first, from the first refusal on for as long as the dialer is kept.
 """
 
+import time
 from typing import Any, NamedTuple
 
 import gevent
@@ -78,9 +79,11 @@ class Dialer:
         return f"<Dialer {self.reach.label}>"
 
     def connect(self, *, explicit: bool = False, timeout: float = DIAL) -> Hub:
-        """Connect and say hello. Raises NotReached: CLOSED where it is of no use to try again."""
+        """Connect within `timeout` seconds, and say hello. Raises NotReached: CLOSED where it is of
+        no use to try again."""
         if self.reach.closed:
             raise NotReached(CLOSED, str(closed(self.reach.label)))
+        until = time.monotonic() + timeout
         if self.eager or explicit:
             return self._dial(ladder.BRIDGE, timeout)
         if not self._old:
@@ -90,12 +93,12 @@ class Dialer:
                 if failure.kind != Kind.OLD_BRIDGE:
                     raise
                 self._old = True
-        found = self.probe(timeout)
+        found = self.probe(max(until - time.monotonic(), 0.0))
         if found.kind == Kind.NO_HUB:
             raise NotReached(Kind.NO_HUB, outcome.no_hub_on(self.reach.label))
         if found.kind != Kind.HUB:
             raise NotReached(found.kind, found.text)
-        return self._dial(ladder.BRIDGE, timeout)
+        return self._dial(ladder.BRIDGE, max(until - time.monotonic(), 0.0))
 
     def probe(self, timeout: float = DIAL) -> outcome.Outcome:
         """Whether a hub runs there; this never starts one."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from craze.client.errors import Refused
 from craze_shed.contract.frames import SESSION_CLOSED, UNKNOWN_SESSION
-from craze_shed.craze.connection import Connection, Ended
+from craze_shed.craze.connection import Connection, Deadline, Ended
 from craze_shed.craze.dial import DIAL, Dialer, Hub, judge_kind, refused_hello
 from craze_shed.craze.values import members, objects, text
 
@@ -52,7 +52,7 @@ def join(
     Raises NotReached, NoSession, ConnectRefused, WrongHost, Ended, Deadline.
     """
     if spare is not None:
-        with contextlib.suppress(Ended):
+        with contextlib.suppress(Ended, Deadline):
             return _joined(dialer, spare, host_id)
     return _joined(dialer, dialer.connect(timeout=timeout), host_id)
 

@@ -5,6 +5,7 @@ sent, or craze answered, or nobody knows, and the three are told apart. Watchers
 the lane keeps what they have in common.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -73,6 +74,7 @@ class CrazeLane(AgentLane, Session):
         connected_wait: float = CONNECTED_WAIT,
     ) -> None:
         self.host_id = host_id
+        self.numbered = 0
         self._dialer = dialer
         self._row = row
         self._tell_ended: Callable[[], None] | None = ended
@@ -120,8 +122,10 @@ class CrazeLane(AgentLane, Session):
     # ---- what watchers tell ----
 
     def join(self, timeout: float, *, first: bool) -> Joined:
+        until = time.monotonic() + timeout
         spare = self._spare(timeout) if first else None
-        return join(self._dialer, self.host_id, timeout=timeout, spare=spare)
+        left = max(until - time.monotonic(), 0.0)
+        return join(self._dialer, self.host_id, timeout=left, spare=spare)
 
     def attached(self, connection: Connection, session: str) -> None:
         self._live[connection] = session

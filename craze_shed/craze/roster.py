@@ -1,7 +1,7 @@
 """A hub's roster as a source's stream: a seed, its changes, and every outage said as one.
 
-It never ends by itself. A lost connection is said once, and tried again; what a slow client missed
-is sent anew, whole.
+A lost connection is said once, and tried again for ever, or, for whoever decides that, is the end.
+What a slow client missed is sent anew, whole.
 """
 
 import random
@@ -36,6 +36,7 @@ _CAUSES = {
     FAILED: frames.FAILED,
 }
 _OWN_END = "craze's hub is shutting down"
+LAGGED = "lagged"  # a reset's reason, whatever happens until it is sent
 
 
 class Pace(NamedTuple):
@@ -54,12 +55,17 @@ class _Offline(Exception):
         self.cause = cause
 
 
+class _Over(Exception):
+    """It is not to be tried again."""
+
+
 class _Lagged(Exception):
     """The client has fallen behind."""
 
 
 class RosterWatcher:
-    """The pump of one subscription to a source."""
+    """The pump of one subscription to a source; unless it is to `retry`, until the roster is lost
+    or not there."""
 
     def __init__(
         self,
@@ -68,10 +74,12 @@ class RosterWatcher:
         created: CreatedRows,
         wakes: Wakes,
         *,
+        retry: bool = True,
         pace: Pace = Pace(),  # noqa: B008 a value
         clock: Clock | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
+        self._retry = retry
         self._dialer = dialer
         self._publisher = publisher
         self._created = created
@@ -87,11 +95,11 @@ class RosterWatcher:
         self._connection: Connection | None = None
 
     def run(self) -> None:
-        """Stream until nobody receives any more."""
+        """Stream until nobody receives any more, or this is over."""
         try:
             while True:
                 self._cycle()
-        except ReceiverGone:
+        except (ReceiverGone, _Over):
             return
         finally:
             self._publisher.close()
@@ -115,8 +123,11 @@ class RosterWatcher:
             self._let_go()
             if offline.cause == NO_HUB and self._wakes.listed != listed:
                 return 0.0  # it may be older than the hub that a create has started since
-            self._reason = "reconnect" if self._generation else "connect"
+            if self._generation and self._reason != LAGGED:
+                self._reason = "reconnect"
             self._say(offline)
+            if not self._retry:
+                raise _Over from None
             return self._pace.rarely if is_settled(offline.cause) else None
         raise AssertionError("a connection only ends in a loss")
 
@@ -147,6 +158,7 @@ class RosterWatcher:
         self._created.seeded(rows, self._clock.monotonic())
         self._generation += 1
         self._publish(frames.SourceReset(self._reason, self._generation))
+        self._reason = "reconnect"
         for row in rows[:MAX_SOURCE_ROWS]:
             self._publish(frames.SourceSession(row))
         self._publish(frames.SourceCapabilitiesFrame(capabilities(hub)))
@@ -215,7 +227,7 @@ class RosterWatcher:
         self._publisher.wait_drained()
         self._said = None
         self._ready = False  # this is a failure like any other
-        self._reason = "lagged"
+        self._reason = LAGGED
 
     def _publish(self, frame: SourceFrame) -> None:
         told = self._publisher.publish(frame)

@@ -81,7 +81,8 @@ class CrazeSource(AgentSource):
 
     # ---- the list ----
 
-    def subscribe(self) -> Subscription[SourceFrame]:
+    def subscribe(self, *, retry: bool = True) -> Subscription[SourceFrame]:
+        """The list. Unless it is to `retry`, the stream ends with its first Offline."""
         publisher: Publisher[SourceFrame]
         subscription: Subscription[SourceFrame]
         publisher, subscription = channel()
@@ -90,6 +91,7 @@ class CrazeSource(AgentSource):
             publisher,
             self._created,
             self.wakes,
+            retry=retry,
             pace=self._pace,
             clock=self._clock,
         )

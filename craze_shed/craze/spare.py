@@ -68,5 +68,6 @@ class Spare:
                 pass  # the next lane says why, if that is still so
             finally:
                 self._idle.set()
-            self._taken.wait()
+            while not self._taken.wait() or self._hub is not None:
+                self._taken.clear()  # whoever asked had no time for it
             gevent.sleep(self._pause)

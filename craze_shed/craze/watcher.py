@@ -42,6 +42,7 @@ from ladder.outcome import Kind
 CONFIRMATIONS = 64
 BURST = 128  # frames, after which whoever reads them is given a turn
 RECONNECTING = "reconnecting"
+SERVER_RESET = "server_reset:"  # and the reason of the reset
 
 
 class Bounds(NamedTuple):
@@ -66,6 +67,10 @@ class _Fault(Exception):
     """The host said what no host says: begin anew on another connection."""
 
 
+class _Replaced(Exception):
+    """The host serves another session now: join it, and begin anew."""
+
+
 class _Lagged(Exception):
     """The client has fallen behind: let go, wait for it, begin anew."""
 
@@ -81,6 +86,7 @@ class Session:
     """What a lane's watchers share of it, and tell it. The lane is the one that implements this."""
 
     host_id: str
+    numbered: int  # the last row that any of its watchers has numbered
 
     def join(self, timeout: float, *, first: bool) -> Joined:
         """A new connection to the session's host; `first` while nothing has been shown yet."""
@@ -123,7 +129,7 @@ class Watcher:
         self._bounds = bounds
         self._clock = clock or Clock()
         self._chance = chance
-        self._ring = Ring()
+        self._ring = Ring(after=session.numbered)
         self._generation = 0
         self._reason = "connect:cursor-ignored" if cursor_given else "connect"
         self._cursor: Cursor | None = None  # None: begin anew
@@ -200,8 +206,13 @@ class Watcher:
             self._lose()
         except (Ended, Deadline):
             self._let_go("it was lost")
-            if self._cursor is not None and not self.seeded:
+            reset_inside_a_seed = self._reason.startswith(SERVER_RESET)
+            if not self.seeded and (self._cursor is not None or reset_inside_a_seed):
                 self._begin_anew("reconnect")
+            self._lose()
+        except _Replaced as replaced:
+            self._let_go(str(replaced))
+            self._begin_anew(f"{SERVER_RESET}session_replaced")
             self._lose()
 
     def _once(self) -> None:
@@ -265,7 +276,7 @@ class Watcher:
     def _take_row(self, joined: Joined) -> None:
         self._row = joined.row
         if self._craze_session not in ("", joined.session) and self._cursor is not None:
-            self._begin_anew("server_reset:session_replaced")
+            self._begin_anew(f"{SERVER_RESET}session_replaced")
         self._craze_session = joined.session
         self._presence = None
         self.fold.activity = ""
@@ -287,6 +298,8 @@ class Watcher:
         self._refusals = 0
         self._unconfirmed = False
         self._worked = True
+        if "snapshot" in reply:
+            self._confirmed.clear()  # those so far are in it
         return reply
 
     def _attach_refused(self, refused: Refused) -> None:
@@ -360,7 +373,6 @@ class Watcher:
         self.seeded = False
         self._cursor = after
         self._generation += 1
-        self._confirmed.clear()  # the snapshot has them
         self._sent.clear()
         self._approvals.clear()
         self._publish(frames.Reset(self._reason, self._generation))
@@ -447,11 +459,10 @@ class Watcher:
             raise _Over(frames.SESSION_CLOSED)
         if reason == "session_replaced":
             self._craze_session = ""
-            self._begin_anew("server_reset:session_replaced")
-            raise Ended("the session was replaced")
+            raise _Replaced("the session was replaced")
         self._unconfirmed = reason == "omitted"
         if reason != "slow_consumer" or not self.seeded:
-            self._begin_anew(f"server_reset:{reason}")
+            self._begin_anew(SERVER_RESET + reason)
 
     _NOTICES: ClassVar[dict[str, Callable[["Watcher", dict[str, Any]], None]]] = {
         "event": _event,
@@ -496,7 +507,9 @@ class Watcher:
             raise ReceiverGone
 
     def _kept(self, row: FeedMessage) -> FeedMessage:
-        return self._ring.append(row, self._clock.now() // 1_000_000)
+        kept = self._ring.append(row, self._clock.now() // 1_000_000)
+        self._session.numbered = max(self._session.numbered, kept.seq)
+        return kept
 
     def _publish_rows(self, made: Iterable[FeedMessage]) -> None:
         for row in made:
@@ -563,6 +576,7 @@ class Watcher:
             title=title or roster_rows.title_of(listed.cwd),
             activity=rows.NEEDS_APPROVAL if pending else activity,
             pending_approvals=pending,
+            # The list's may be older than the change that the transcript shows.
             model=filled(fold.settings.model) or listed.model,
             doing=COMPACTING if fold.compacting else listed.doing,
             attached=listed.attached if self._presence is None else self._presence,

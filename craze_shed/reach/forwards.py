@@ -98,9 +98,7 @@ class _Forward:
         self._serving: set[gevent.Greenlet] = set()
         self.close = Once(f"forward-end {port}", self._close)
         try:
-            self._listener = socket.socket()
-            self._listener.bind(("127.0.0.1", 0))
-            self._listener.listen(_BACKLOG)
+            self._listener = _listening()
         except OSError as failure:
             raise ReachError(f"no port to forward {port} from: {reason(failure)}") from failure
         self.local: int = self._listener.getsockname()[1]
@@ -146,6 +144,17 @@ class _Forward:
         self._accepter.kill()
         self._listener.close()
         gevent.killall(list(self._serving))
+
+
+def _listening() -> socket.socket:
+    listener = socket.socket()
+    try:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
 
 
 def _copy(

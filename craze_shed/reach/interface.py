@@ -151,5 +151,9 @@ class Reach(ABC):
         """End what commands were run through; nothing runs any more."""
 
     def _started(self, running: _Any) -> _Any:
+        """What was started, held from now on. Raises ReachError where all was closed meanwhile."""
         self._running.add(running)
+        if self.closed:
+            running.close()
+            raise closed(self.label)
         return running

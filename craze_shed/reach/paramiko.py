@@ -88,6 +88,7 @@ class ParamikoReach(Reach):
 
     def run(self, line: str) -> Running:
         """Start an sh line there, on a link that has room. Raises ReachError."""
+        self._check_open()
         command = ladder.remote(line)
         while True:
             link = self._connections.taken()

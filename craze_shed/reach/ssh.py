@@ -89,6 +89,7 @@ class SshReach(Reach):
     def run(self, line: str) -> Program:
         """Start an sh line there, through a connection that has room. Raises ReachError where none
         can be made; what befalls the command after that, its exit code and stderr tell."""
+        self._check_open()
         return self._started(_Through(self, command=ladder.remote(line)))
 
     def _connect(self, port: int) -> Program:

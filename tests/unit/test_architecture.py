@@ -152,8 +152,8 @@ SHED_SHELL = {
     "craze_shed", "craze_shed.__main__", "craze_shed.config", "craze_shed.keeper",
     "craze_shed.machine", "craze_shed.contract.interfaces", "craze_shed.contract.publisher",
     *(f"craze_shed.craze.{name}" for name in (
-        "connection", "departures", "dial", "joining", "lane", "roster", "source", "wakes",
-        "watcher",
+        "connection", "departures", "dial", "joining", "lane", "roster", "source", "spare",
+        "wakes", "watcher",
     )),
 }  # fmt: skip
 # A request id has to be nobody else's.

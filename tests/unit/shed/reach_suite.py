@@ -271,6 +271,20 @@ class ReachSuite:
         for running in many:
             running.close()
 
+    def test_nothing_starts_while_all_is_closed(self, machine: Reach) -> None:
+        with machine.run(CAT):  # a connection is there
+            starting = [gevent.spawn(machine.run, CAT) for _ in range(3)]
+            gevent.sleep(0)
+            closing = gevent.spawn(machine.close)
+            gevent.sleep(0)
+            with pytest.raises(ReachError, match="closed"):
+                machine.run(CAT)
+            closing.get()
+            assert not machine._running
+            for one in starting:
+                one.join()  # started and closed, or refused
+        assert not machine._running
+
     def test_a_way_is_closed_with_all_that_runs(self, machine: Reach) -> None:
         running = machine.run(CAT)
         reader = gevent.spawn(running.recv, 1)

@@ -191,6 +191,19 @@ def test_a_wake_cuts_the_wait_short(hold):
     held.live(listed(A))
 
 
+def test_an_action_that_ends_while_the_roster_is_dialled_is_looked_after_at_once(hold):
+    held = hold(waits=LONG)
+    held.probe()
+    dialled = held.next(NO_START)
+    doing = Doing(held.machine.create_options)
+    command = held.next(BRIDGE)
+    command.reply(command.expect("hello"), {})  # any answer will do
+    doing.failure()
+    dialled.end(3, NO_HUB)
+    held.until("dormant")
+    held.live(listed(A))
+
+
 def test_no_hub_is_not_believed_of_a_probe_from_before_a_create(hold):
     held = hold(waits=LONG)
     before = held.next(PROBE)

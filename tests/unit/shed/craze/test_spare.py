@@ -72,8 +72,14 @@ def test_one_on_its_way_is_waited_for(spare, reach):
 
 
 def test_it_is_waited_for_only_so_long(spare, reach):
-    kept(spare, reach)
+    command = kept(spare, reach)
     assert spare.take(0.01) is None
+    greeted(command)
+    until(lambda: spare.there)
+    settle()
+    assert reach.commands == [command]
+    spare.take(0).connection.close()  # it is for whoever comes next
+    assert command.left()
 
 
 def test_none_that_can_be_made_is_none_and_tried_for_again_when_asked_for(spare, reach):

@@ -1185,6 +1185,46 @@ def test_confirmations_before_a_seed_are_in_its_snapshot(reach, watch):
     assert stream.waiting() == []
 
 
+def test_a_confirmation_after_a_snapshot_was_made_is_not_in_it(reach, watch):
+    stream = watch()
+    one = seeded(reach, stream)
+    one.reset("replay_failed")
+    one.attach(2)
+    listing = one.expect("asks.list")  # so the reply was taken
+    stream.lane._watchers[0].confirm(SetModel("b"), "b")
+    one.reply(listing, {"asks": []})
+    one.reply(one.expect("session.sync"), {"seq": 2})
+    one.synchronized(2)
+    until(lambda: stream.lane.settings().model == "b")
+    shown = [frame.settings.model for frame in stream.until(Ready) if isinstance(frame, Settings)]
+    assert shown[-1] == "b"
+
+
+def test_a_loss_after_a_reset_inside_a_seed_is_a_loss_inside_a_seed(reach, watch):
+    stream = watch()
+    one = host(reach).greet()
+    one.attach(1)
+    one.registry(1)
+    one.reset("slow_consumer")
+    one.expect("session.attach")
+    one.drop()
+    host(reach).greet().seed(1)
+    came = stream.until(Ready)
+    assert [frame.reason for frame in came if isinstance(frame, Reset)] == ["connect", "reconnect"]
+
+
+def test_the_rows_of_a_lane_are_numbered_on_over_its_subscriptions(reach, watch, make_lane):
+    """Or a reader that has shown so many would take others for them."""
+    lane = make_lane()
+    first = watch(lane)
+    host(reach).greet().seed(1, entry("a"), entry("b"))
+    seen = [frame.message.seq for frame in first.until(Ready) if isinstance(frame, Message)]
+    second = watch(lane)
+    host(reach).greet().seed(1, entry("a"), entry("b"))
+    again = [frame.message.seq for frame in second.until(Ready) if isinstance(frame, Message)]
+    assert (seen, again) == ([1, 2], [3, 4])
+
+
 # ---- a client that falls behind ----
 
 
