@@ -24,12 +24,11 @@ from craze_shed.contract.creating import (
 from craze_shed.contract.errors import LaneError
 from craze_shed.contract.frames import SourceFrame
 from craze_shed.contract.sessions import LaneSession
-from craze_shed.craze.departures import GRACE, Departures
+from craze_shed.craze.departures import Departures
 from craze_shed.craze.dial import Dialer
-from craze_shed.craze.driver import NO_HUB, Driver, Status, Waits
-from craze_shed.craze.roster import Pace
+from craze_shed.craze.driver import NO_HUB, Driver, Status
+from craze_shed.craze.limits import GRACE, Bounds, Pace, Waits
 from craze_shed.craze.source import CrazeSource
-from craze_shed.craze.watcher import Bounds
 from craze_shed.keeper import OpenLane
 from craze_shed.lines import LIVE
 from craze_shed.view import SourceView

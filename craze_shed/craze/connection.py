@@ -17,10 +17,9 @@ from craze.client.errors import Refused
 from craze.wire import envelope, json
 from craze.wire.framing import LineDecoder, TooLong
 from craze.wire.limits import CHUNK, INBOUND_LINE, OUTBOUND_LINE
+from craze_shed.craze import limits
 from craze_shed.reach.errors import ReachError, reason
 from ladder.outcome import Noise
-
-NOTIFICATIONS = 1024  # queued; one more ends the connection
 
 _OVER = f"a line of over {OUTBOUND_LINE} bytes"
 
@@ -88,7 +87,7 @@ class Pending:
 class Connection:
     """A stream in use, until `close`."""
 
-    def __init__(self, stream: Stream, *, queue: int = NOTIFICATIONS) -> None:
+    def __init__(self, stream: Stream, *, queue: int = limits.NOTIFICATIONS) -> None:
         self._stream = stream
         self._queue_limit = queue
         self._ids = 0

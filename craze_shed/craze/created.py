@@ -8,8 +8,8 @@ Nothing here does I/O; times are seconds of the caller's monotonic clock.
 from collections.abc import Iterable
 
 from craze_shed.contract.sessions import LaneSession
+from craze_shed.craze import limits
 
-KEPT = 600.0  # as long as craze repeats a create's answer
 MOST_ROWS = 64
 MOST_GONE = 4096
 
@@ -86,7 +86,7 @@ class CreatedRows:
             del self._gone[next(iter(self._gone))]
 
     def _age(self, now: float) -> None:
-        for host_id in [id for id, (_, at) in self._rows.items() if now - at >= KEPT]:
+        for host_id in [id for id, (_, at) in self._rows.items() if now - at >= limits.CREATED]:
             del self._rows[host_id]
-        for host_id in [id for id, at in self._gone.items() if now - at >= KEPT]:
+        for host_id in [id for id, at in self._gone.items() if now - at >= limits.CREATED]:
             del self._gone[host_id]

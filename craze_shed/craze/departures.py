@@ -12,8 +12,7 @@ from gevent.event import Event
 
 from craze import greenlets
 from craze.clock import Clock
-
-GRACE = 10.0  # seconds
+from craze_shed.craze import limits
 
 
 class _Report(NamedTuple):
@@ -30,7 +29,7 @@ class Graces:
 
     __slots__ = ("_grace", "_last")
 
-    def __init__(self, grace: float = GRACE) -> None:
+    def __init__(self, grace: float = limits.GRACE) -> None:
         self._grace = grace
         self._last: dict[str, _Report] = {}
 
@@ -75,7 +74,11 @@ class Departures:
     is called for each whose grace is over; it must not raise."""
 
     def __init__(
-        self, end: Callable[[str, str], object], *, grace: float = GRACE, clock: Clock | None = None
+        self,
+        end: Callable[[str, str], object],
+        *,
+        grace: float = limits.GRACE,
+        clock: Clock | None = None,
     ) -> None:
         self._end = end
         self._clock = clock or Clock()

@@ -14,17 +14,13 @@ import ladder
 from craze import __version__
 from craze.client.errors import Refused
 from craze_shed.contract import errors
+from craze_shed.craze import limits
 from craze_shed.craze.connection import Connection, Deadline, Ended
 from craze_shed.craze.values import filled, members
 from craze_shed.reach import Reach, ReachError, Running
 from craze_shed.reach.errors import closed, reason
 from ladder import outcome
 from ladder.outcome import Kind
-
-DIAL = 30.0  # seconds for a connection
-HELLO = 30.0
-EXIT = 5.0  # for exit status and stderr of a command that ended before its hello
-PROBE_OUTPUT = 1024 * 1024
 
 # Kinds of failure besides the ladder's.
 TIMED_OUT, FAILED, CLOSED = "timed_out", "failed", "closed"
@@ -78,7 +74,7 @@ class Dialer:
     def __repr__(self) -> str:
         return f"<Dialer {self.reach.label}>"
 
-    def connect(self, *, explicit: bool = False, timeout: float = DIAL) -> Hub:
+    def connect(self, *, explicit: bool = False, timeout: float = limits.DIAL) -> Hub:
         """Connect within `timeout` seconds, and say hello. Raises NotReached: CLOSED where it is of
         no use to try again."""
         if self.reach.closed:
@@ -100,14 +96,16 @@ class Dialer:
             raise NotReached(found.kind, found.text)
         return self._dial(ladder.BRIDGE, max(until - time.monotonic(), 0.0))
 
-    def probe(self, timeout: float = DIAL) -> outcome.Outcome:
+    def probe(self, timeout: float = limits.DIAL) -> outcome.Outcome:
         """Whether a hub runs there; this never starts one."""
         running = None
         try:
             with gevent.Timeout(timeout, False):
                 running = self.reach.run(ladder.line(ladder.PROBE))
                 output = _all_of(running)
-                return outcome.probed(exit=running.exit(EXIT), stdout=output, stderr=running.stderr)
+                return outcome.probed(
+                    exit=running.exit(limits.EXIT), stdout=output, stderr=running.stderr
+                )
             late = f"craze providers --hub did not end within {timeout:g}s"
             return outcome.Outcome(Kind.UNREACHABLE, late)
         except (ReachError, OSError) as failure:
@@ -137,7 +135,7 @@ class Dialer:
         held = _Held(running)
         connection = Connection(held)
         try:
-            hello = connection.ask("hello", self.hello_params(), HELLO)
+            hello = connection.ask("hello", self.hello_params(), limits.HELLO)
             _judge_hub(hello)
             held.release()
             return Hub(connection, hello)
@@ -150,7 +148,7 @@ class Dialer:
             no_start = arguments is ladder.BRIDGE_NO_START
             said = outcome.dialled(
                 str(ended),
-                exit=running.exit(EXIT),
+                exit=running.exit(limits.EXIT),
                 stderr=running.stderr,
                 noise=connection.noise.lines,
                 no_start=no_start,
@@ -194,7 +192,9 @@ class _Held:
 
 def _all_of(running: Running) -> bytes:
     output = b""
-    while len(output) < PROBE_OUTPUT and (part := running.recv(PROBE_OUTPUT - len(output))):
+    while len(output) < limits.PROBE_OUTPUT and (
+        part := running.recv(limits.PROBE_OUTPUT - len(output))
+    ):
         output += part
     return output
 

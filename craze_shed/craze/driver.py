@@ -9,6 +9,7 @@ from typing import NamedTuple
 from craze_shed import backoff
 from craze_shed.contract import frames
 from craze_shed.contract.capabilities import SourceCapabilities
+from craze_shed.craze.limits import Waits
 from craze_shed.lines import ABSENT, DORMANT, LIVE, OFFLINE
 
 NO_HUB = "no_hub"  # the cause of an Offline: craze is there, and runs no hub
@@ -20,14 +21,6 @@ _SETTLED = {NO_HUB: DORMANT, frames.NOT_INSTALLED: ABSENT, frames.TOO_OLD: OFFLI
 def is_settled(cause: str) -> bool:
     """Whether that will be so for a while, unlike an outage."""
     return cause in _SETTLED
-
-
-class Waits(NamedTuple):
-    """Seconds until a machine is looked at again."""
-
-    first: float = 1.0  # after a roster that was live, and in an outage at first
-    most: float = 30.0
-    rarely: float = 30.0  # craze is not installed, too old, or runs no hub
 
 
 class Status(NamedTuple):

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from craze.client.errors import Refused
 from craze_shed.contract.frames import SESSION_CLOSED, UNKNOWN_SESSION
+from craze_shed.craze import limits
 from craze_shed.craze.connection import Connection, Deadline, Ended
-from craze_shed.craze.dial import DIAL, Dialer, Hub, judge_kind, refused_hello
+from craze_shed.craze.dial import Dialer, Hub, judge_kind, refused_hello
 from craze_shed.craze.values import members, objects, text
-
-ASK = 30.0  # seconds for any answer
 
 
 class Joined(NamedTuple):
@@ -44,7 +43,7 @@ class WrongHost(Exception):
 
 
 def join(
-    dialer: Dialer, host_id: str, *, timeout: float = DIAL, spare: Hub | None = None
+    dialer: Dialer, host_id: str, *, timeout: float = limits.DIAL, spare: Hub | None = None
 ) -> Joined:
     """Join the session of a host, over `spare` if that still leads anywhere. The connection is the
     caller's to close.
@@ -70,7 +69,7 @@ def open_asks(connection: Connection, session: str) -> list[dict[str, Any]]:
     """The records of the session's open asks. Raises Refused, Ended, Deadline."""
     about = {"sessionId": session}
     records = []
-    for ask in objects(connection.ask("asks.list", about, ASK).get("asks")):
+    for ask in objects(connection.ask("asks.list", about, limits.ASK).get("asks")):
         try:
             records.append(ask_record(connection, session, text(ask.get("id"))))
         except Refused as refused:
@@ -81,7 +80,7 @@ def open_asks(connection: Connection, session: str) -> list[dict[str, Any]]:
 
 def ask_record(connection: Connection, session: str, id: str) -> dict[str, Any]:
     """One ask's record. Raises Refused, Ended, Deadline."""
-    found = connection.ask("asks.get", {"sessionId": session, "askId": id}, ASK)
+    found = connection.ask("asks.get", {"sessionId": session, "askId": id}, limits.ASK)
     return members(found.get("ask"))
 
 
@@ -89,19 +88,19 @@ def _host_row(connection: Connection, dialer: Dialer, host_id: str) -> dict[str,
     connect = connection.send("session.connect", {"sessionId": host_id})
     greet = connection.send("hello", dialer.hello_params())
     try:
-        connect.result(ASK)
+        connect.result(limits.ASK)
     except Refused as refused:
         if refused.code == "unknown_session":
             raise NoSession(UNKNOWN_SESSION) from None
         raise ConnectRefused(refused) from None
     try:
-        hello = greet.result(ASK)
+        hello = greet.result(limits.ASK)
     except Refused as refused:
         raise refused_hello(refused) from None
     judge_kind(hello, "host", "expected the session's host to answer through the splice")
     _same_host(members(hello.get("endpoint")).get("hostId"), host_id)
     try:
-        sessions = connection.ask("sessions.list", {}, ASK).get("sessions")
+        sessions = connection.ask("sessions.list", {}, limits.ASK).get("sessions")
     except Refused as refused:
         if refused.code == "not_accepting":
             raise NoSession(SESSION_CLOSED) from None  # it has closed, and the host goes, too

@@ -29,12 +29,11 @@ from craze_shed.contract.settings import (
     LaneSettings,
     SetConfig,
 )
-from craze_shed.craze import asks
+from craze_shed.craze import asks, limits
 from craze_shed.craze.connection import Connection, Deadline, Ended
 from craze_shed.craze.dial import Dialer, Hub, NotReached
 from craze_shed.craze.fold import Fold, NoSnapshot
 from craze_shed.craze.joining import (
-    ASK,
     ConnectRefused,
     Joined,
     NoSession,
@@ -43,15 +42,13 @@ from craze_shed.craze.joining import (
     join,
     open_asks,
 )
+from craze_shed.craze.limits import Bounds
 from craze_shed.craze.settings import KIND
 from craze_shed.craze.values import members, text
-from craze_shed.craze.watcher import Bounds, Session, Watcher
+from craze_shed.craze.watcher import Session, Watcher
 from craze_shed.reach.errors import closed
 
 T = TypeVar("T")
-
-CONNECTED_WAIT = 10.0  # for a connection, before a verb gives up unsent
-SETTINGS_WAIT = 30.0
 
 
 class CrazeLane(AgentLane, Session):
@@ -71,7 +68,7 @@ class CrazeLane(AgentLane, Session):
         spare: Callable[[float], Hub | None] = lambda timeout: None,
         bounds: Bounds = Bounds(),  # noqa: B008 a value
         clock: Clock | None = None,
-        connected_wait: float = CONNECTED_WAIT,
+        connected_wait: float = limits.CONNECTED,
     ) -> None:
         self.host_id = host_id
         self.numbered = 0
@@ -208,7 +205,7 @@ class CrazeLane(AgentLane, Session):
         except ValueError as failure:
             raise errors.bad_request(str(failure)) from None
         try:
-            return pending.result(ASK)
+            return pending.result(limits.ASK)
         except Refused as refused:
             if refused.code == "index_write" and method == "session.setTitle":
                 raise _IndexWrite(refused.message) from None
@@ -238,12 +235,12 @@ class CrazeLane(AgentLane, Session):
 
     def _shown_model(self) -> str:
         """The current model, once the lane knows the settings. Raises LaneError."""
-        with gevent.Timeout(SETTINGS_WAIT, False):
+        with gevent.Timeout(limits.SETTINGS, False):
             while (watcher := self._seeded()) is None:
                 gevent.sleep(0.05)
             return watcher.fold.settings.model
         raise errors.unavailable(
-            f"the session's settings did not arrive within {SETTINGS_WAIT:g}s;"
+            f"the session's settings did not arrive within {limits.SETTINGS:g}s;"
             " the change was not sent — try again"
         )
 
@@ -300,7 +297,7 @@ class CrazeLane(AgentLane, Session):
         return LaneHistory(page, cut or fold.truncated)
 
     def _snapshot(self, joined: Joined) -> tuple[Fold, list[Any]]:
-        reply = joined.connection.ask("session.snapshot", {"sessionId": joined.session}, ASK)
+        reply = joined.connection.ask("session.snapshot", {"sessionId": joined.session}, limits.ASK)
         fold = Fold(self.host_id)
         fold.adopt_info(joined.row)
         try:

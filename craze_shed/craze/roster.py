@@ -6,7 +6,7 @@ What a slow client missed is sent anew, whole.
 
 import random
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import gevent
 
@@ -18,12 +18,12 @@ from craze_shed.contract.capabilities import SourceCapabilities
 from craze_shed.contract.frames import SourceFrame
 from craze_shed.contract.publisher import MAX_SOURCE_ROWS, Publish, Publisher, ReceiverGone
 from craze_shed.contract.sessions import LaneSession
-from craze_shed.craze import roster_rows
+from craze_shed.craze import limits, roster_rows
 from craze_shed.craze.connection import Connection, Deadline, Ended
 from craze_shed.craze.created import CreatedRows
 from craze_shed.craze.dial import FAILED, Dialer, Hub, NotReached
 from craze_shed.craze.driver import NO_HUB, is_settled
-from craze_shed.craze.joining import ASK
+from craze_shed.craze.limits import Pace
 from craze_shed.craze.settings import KIND
 from craze_shed.craze.wakes import Wakes
 from ladder.outcome import Kind
@@ -37,14 +37,6 @@ _CAUSES = {
 }
 _OWN_END = "craze's hub is shutting down"
 LAGGED = "lagged"  # a reset's reason, whatever happens until it is sent
-
-
-class Pace(NamedTuple):
-    """How often a lost roster is tried again, in seconds."""
-
-    first: float = 0.5
-    most: float = 30.0
-    rarely: float = 30.0  # craze is not installed, too old, or runs no hub
 
 
 class _Offline(Exception):
@@ -147,7 +139,7 @@ class RosterWatcher:
     def _seed(self, hub: Hub) -> str:
         """Subscribe and send the list: the subscription's id."""
         try:
-            reply = hub.connection.ask("sessions.subscribe", {}, ASK)
+            reply = hub.connection.ask("sessions.subscribe", {}, limits.ASK)
         except Refused as refused:
             raise _Offline(frames.FAILED, f"the roster was refused: {refused}") from None
         subscription, listed = reply.get("subscription"), reply.get("sessions")

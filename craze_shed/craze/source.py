@@ -31,21 +31,18 @@ from craze_shed.contract.frames import SourceFrame
 from craze_shed.contract.interfaces import AgentSource
 from craze_shed.contract.publisher import Publisher, Subscription, channel
 from craze_shed.contract.sessions import LaneSession
-from craze_shed.craze import roster_rows
+from craze_shed.craze import limits, roster_rows
 from craze_shed.craze.connection import Deadline, Ended
 from craze_shed.craze.created import CreatedRows
 from craze_shed.craze.dial import TIMED_OUT, Dialer, Hub, NotReached
-from craze_shed.craze.joining import ASK
 from craze_shed.craze.lane import CrazeLane
-from craze_shed.craze.roster import Pace, RosterWatcher, capabilities
+from craze_shed.craze.limits import Bounds, Pace
+from craze_shed.craze.roster import RosterWatcher, capabilities
 from craze_shed.craze.settings import KIND
 from craze_shed.craze.spare import Spare
 from craze_shed.craze.values import filled, members, objects, text, whole
 from craze_shed.craze.wakes import Wakes
-from craze_shed.craze.watcher import Bounds
 
-CREATE = 120.0
-REOPEN = 200.0
 # The versions from before sessions could be reopened.
 _BEFORE_REOPEN = re.compile(r"0\.[01](\.|$)")
 
@@ -154,7 +151,7 @@ class CrazeSource(AgentSource):
     def create(self, request: LaneCreateRequest) -> LaneCreated:
         check_request_id(request.request_id)
         try:
-            result = self._start("session.create", lambda hub: _create(hub, request), CREATE)
+            result = self._start("session.create", lambda hub: _create(hub, request), limits.CREATE)
         except _Unknown as unknown:
             raise errors.outcome_unknown(
                 f"craze did not answer the create, twice ({unknown}); it may have started a session"
@@ -169,7 +166,9 @@ class CrazeSource(AgentSource):
 
     def reopen(self, saved_id: str) -> LaneReopened:
         try:
-            result = self._start("session.reopen", lambda hub: _reopen(hub, saved_id), REOPEN)
+            result = self._start(
+                "session.reopen", lambda hub: _reopen(hub, saved_id), limits.REOPEN
+            )
         except _Unknown as unknown:
             raise errors.outcome_unknown(
                 f"craze did not answer the reopen, twice ({unknown}); the session may be running"
@@ -182,7 +181,7 @@ class CrazeSource(AgentSource):
         try:
             with self._hub() as hub:
                 judge(hub)
-                return hub, hub.connection.ask(method, {}, ASK)
+                return hub, hub.connection.ask(method, {}, limits.ASK)
         except NotReached as failure:
             raise failure.error() from None
         except Refused as refused:

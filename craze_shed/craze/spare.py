@@ -10,15 +10,14 @@ import gevent
 from gevent.event import Event
 
 from craze import greenlets
+from craze_shed.craze import limits
 from craze_shed.craze.dial import Dialer, Hub, NotReached
-
-PAUSE = 1.0  # seconds after it was taken, in which the machine works for whoever took it
 
 
 class Spare:
     """The one of the machine that `dialer` reaches, from `keep` until `drop`."""
 
-    def __init__(self, dialer: Dialer, pause: float = PAUSE) -> None:
+    def __init__(self, dialer: Dialer, pause: float = limits.SPARE_PAUSE) -> None:
         self._dialer = dialer
         self._pause = pause
         self._hub: Hub | None = None

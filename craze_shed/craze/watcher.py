@@ -24,39 +24,23 @@ from craze_shed.contract.publisher import SEED_ROWS, Publish, Publisher, Receive
 from craze_shed.contract.rows import FeedMessage, Ring
 from craze_shed.contract.sessions import LaneSession
 from craze_shed.contract.settings import LaneSettingChange
-from craze_shed.craze import roster_rows
+from craze_shed.craze import limits, roster_rows
 from craze_shed.craze.connection import Backlog, Connection, Deadline, Ended, Notice
 from craze_shed.craze.dial import CLOSED, NotReached
 from craze_shed.craze.fold import COMPACTING, OMITTED, Fold, NoSnapshot
 from craze_shed.craze.joining import (
-    ASK,
     ConnectRefused,
     Joined,
     NoSession,
     WrongHost,
     open_asks,
 )
+from craze_shed.craze.limits import Bounds
 from craze_shed.craze.values import filled, members, text, whole
 from ladder.outcome import Kind
 
-CONFIRMATIONS = 64
-BURST = 128  # frames, after which whoever reads them is given a turn
 RECONNECTING = "reconnecting"
 SERVER_RESET = "server_reset:"  # and the reason of the reset
-
-
-class Bounds(NamedTuple):
-    """How long a watcher tries, in seconds unless said otherwise (lane contract 4.7)."""
-
-    backoff_first: float = 0.2
-    backoff_most: float = 30.0
-    dial: float = 30.0
-    outage: float = 600.0  # without a `synchronized`
-    reattaches: int = 8  # in one episode, after the subscription's first
-    refusals: int = 5  # of session.connect, in a row
-    silence: float = 60.0  # before the seed is settled
-    flush: float = 2.0  # without growth of the open run
-    gate: float = 0.2  # before an attach that found no room is tried again
 
 
 class _Over(Exception):
@@ -140,7 +124,7 @@ class Watcher:
         self._burst = 0
         self._sent: dict[str, Any] = {}  # what was last told, in this generation
         self._approvals: dict[str, LaneApproval] = {}  # … of each ask
-        self._confirmed: deque[tuple[LaneSettingChange, str]] = deque(maxlen=CONFIRMATIONS)
+        self._confirmed: deque[tuple[LaneSettingChange, str]] = deque(maxlen=limits.CONFIRMATIONS)
         self._stale = False
         self._unconfirmed = False  # an `omitted` whose new attach has not been answered
         self._fence = 0  # the seq through which a seed or a resume is complete
@@ -318,7 +302,7 @@ class Watcher:
         try:
             records = open_asks(connection, self._craze_session)
             about = {"sessionId": self._craze_session}
-            seq = whole(connection.ask("session.sync", about, ASK).get("seq"))
+            seq = whole(connection.ask("session.sync", about, limits.ASK).get("seq"))
         except Refused as refused:
             if refused.code in ("not_accepting", "unknown_session"):
                 return self._closed_registry()
@@ -498,7 +482,7 @@ class Watcher:
 
     def _publish(self, frame: LaneFrame) -> None:
         self._burst += 1
-        if self._burst % BURST == 0:
+        if self._burst % limits.BURST == 0:
             gevent.sleep(0)
         told = self._publisher.publish(frame)
         if told is Publish.LAGGED:

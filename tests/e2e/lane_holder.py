@@ -16,7 +16,7 @@ import craze_shed
 import craze_shed.reach
 from craze_shed.contract import answers, creating, frames
 from craze_shed.contract.errors import Failure
-from craze_shed.craze.watcher import Bounds
+from craze_shed.craze.limits import Bounds
 
 PATIENCE = 20.0
 BRISK = Bounds(backoff_first=0.02, backoff_most=0.3)

@@ -20,7 +20,7 @@ from craze_shed.contract import frames, rows
 from craze_shed.contract.frames import LaneFrame
 from craze_shed.contract.interfaces import AgentLane
 from craze_shed.contract.rows import FeedMessage
-from craze_shed.craze.watcher import Bounds
+from craze_shed.craze.limits import Bounds
 from craze_shed.reach import Keepalive, LocalReach, SshReach
 from tests.e2e.hubs import PATIENCE_S, eventually
 from tests.e2e.machine import BIN, END_S, Machine

@@ -15,9 +15,9 @@ from craze.client import Client
 from craze_shed import Dialer, LaneError
 from craze_shed.contract.answers import Choice
 from craze_shed.contract.rows import FeedMessage
-from craze_shed.craze.connection import NOTIFICATIONS
 from craze_shed.craze.fold import OMITTED
 from craze_shed.craze.lane import CrazeLane
+from craze_shed.craze.limits import NOTIFICATIONS
 from craze_shed.reach import Reach
 from tests.e2e.hubs import eventually, running, settle
 from tests.e2e.lanes import (

@@ -22,9 +22,8 @@ from craze_shed import (
 )
 from craze_shed.contract import errors, frames
 from craze_shed.contract.creating import LaneCreateRequest, new_request_id
-from craze_shed.craze.driver import Waits
 from craze_shed.craze.lane import CrazeLane
-from craze_shed.craze.roster import Pace
+from craze_shed.craze.limits import Pace, Waits
 from craze_shed.machine import CrazeMachine
 from craze_shed.reach import LocalReach, Reach
 from tests.e2e import hubs

@@ -12,7 +12,7 @@ from craze.clock import Clock
 from craze.machine.paths import Paths
 from craze_shed.craze.dial import Dialer
 from craze_shed.craze.lane import CrazeLane
-from craze_shed.craze.watcher import Bounds
+from craze_shed.craze.limits import Bounds
 from tests.unit.shed.craze.conformance import LaneStream
 from tests.unit.shed.craze.hosts import HOST
 from tests.unit.shed.craze.real import RealMachine

@@ -11,7 +11,6 @@ from craze import greenlets
 from craze.client.errors import Refused
 from craze.wire.limits import CHUNK, INBOUND_LINE, OUTBOUND_LINE
 from craze_shed.craze.connection import (
-    NOTIFICATIONS,
     Backlog,
     Connection,
     Deadline,
@@ -19,6 +18,7 @@ from craze_shed.craze.connection import (
     Notice,
     TooLongToSend,
 )
+from craze_shed.craze.limits import NOTIFICATIONS
 from craze_shed.reach import ReachError
 from tests.unit.shed.craze.scripting import Wire, settle, until
 

@@ -3,7 +3,8 @@
 import pytest
 
 from craze_shed.contract.sessions import LaneSession
-from craze_shed.craze.created import KEPT, MOST_GONE, MOST_ROWS, CreatedRows
+from craze_shed.craze.created import MOST_GONE, MOST_ROWS, CreatedRows
+from craze_shed.craze.limits import CREATED as KEPT
 
 
 def row(id: str) -> LaneSession:

@@ -6,7 +6,7 @@ import gevent
 import pytest
 
 from craze_shed.contract import errors
-from craze_shed.craze import dial as dialling
+from craze_shed.craze import limits
 from craze_shed.craze.dial import FAILED, TIMED_OUT, Dialer, Hub, NotReached
 from ladder import Kind
 from tests.unit.shed.craze.hosts import HUB, hello
@@ -156,14 +156,14 @@ def test_a_machine_that_does_not_answer(dialer, reach, monkeypatch):
 
 
 def test_a_hub_that_does_not_answer(reach, dialer, monkeypatch):
-    monkeypatch.setattr(dialling, "HELLO", 0.01)
+    monkeypatch.setattr(limits, "HELLO", 0.01)
     failure = Dialling(dialer).failure()
     assert (failure.kind, str(failure)) == (TIMED_OUT, "craze did not answer hello within 0.01s")
     reach.next().left()
 
 
 def test_one_that_does_not_end_is_not_waited_for(reach, dialer, monkeypatch):
-    monkeypatch.setattr(dialling, "EXIT", 0.01)
+    monkeypatch.setattr(limits, "EXIT", 0.01)
     dialled = Dialling(dialer)
     command = reach.next()
     command.feed(b"\n" * 17)
@@ -388,8 +388,8 @@ def test_a_probe_of_a_machine_that_cannot_be_reached(reach, dialer):
 
 
 def test_b65_a_probe_that_prints_without_end_is_bounded(reach, dialer, monkeypatch):
-    monkeypatch.setattr(dialling, "EXIT", 0.01)
-    monkeypatch.setattr(dialling, "PROBE_OUTPUT", 100_000)
+    monkeypatch.setattr(limits, "EXIT", 0.01)
+    monkeypatch.setattr(limits, "PROBE_OUTPUT", 100_000)
 
     def flood(command: Command) -> None:
         while True:

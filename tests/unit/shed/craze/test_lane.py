@@ -12,7 +12,7 @@ from craze_shed.contract.errors import LaneError
 from craze_shed.contract.frames import Message, Ready, Settings
 from craze_shed.contract.sessions import LaneSession
 from craze_shed.contract.settings import SetConfig, SetMode, SetModel
-from craze_shed.craze import lane as lanes
+from craze_shed.craze import limits
 from craze_shed.reach.scripted import PIPE
 from tests.unit.shed.craze.conformance import LaneStream, ended
 from tests.unit.shed.craze.hosts import (
@@ -205,7 +205,7 @@ def test_b09_a_verb_whose_answer_is_lost_is_unknown_and_never_sent_again(reach, 
 def test_a_verb_that_is_not_answered_in_time_is_unknown_and_has_us_reconnect(
     reach, watch, verb, monkeypatch
 ):
-    monkeypatch.setattr(lanes, "ASK", 0.01)
+    monkeypatch.setattr(limits, "ASK", 0.01)
     stream, one = opened(reach, watch)
     act, method, _ = VERBS[verb]
     error = Doing(lambda: act(stream.lane)).failure()
@@ -238,7 +238,7 @@ def test_a_verb_that_never_left_was_not_sent(reach, watch, verb):
 
 
 def test_nor_was_one_that_waited_behind_another_for_too_long(reach, watch, monkeypatch):
-    monkeypatch.setattr(lanes, "ASK", 0.05)
+    monkeypatch.setattr(limits, "ASK", 0.05)
     stream, one = opened(reach, watch)
     connection = next(iter(stream.lane._live))
     one.command.reads.clear()
@@ -451,7 +451,7 @@ def test_a_change_that_has_to_know_the_model_waits_for_the_settings(reach, watch
 
 
 def test_and_gives_up_unsent(reach, watch, monkeypatch):
-    monkeypatch.setattr(lanes, "SETTINGS_WAIT", 0.01)
+    monkeypatch.setattr(limits, "SETTINGS", 0.01)
     stream = watch()
     host(reach)
     assert Doing(lambda: stream.lane.set(SetConfig("effort", "high"))).failure() == (

@@ -8,8 +8,8 @@ import pytest
 from craze_shed.contract import errors, frames
 from craze_shed.contract.errors import ClientError, LaneError
 from craze_shed.craze.dial import Dialer
-from craze_shed.craze.driver import Status, Waits
-from craze_shed.craze.roster import Pace
+from craze_shed.craze.driver import Status
+from craze_shed.craze.limits import Pace, Waits
 from craze_shed.machine import CrazeMachine
 from tests.unit.shed.craze.conftest import QUICK
 from tests.unit.shed.craze.hosts import HOST, HUB, Host, hello, row

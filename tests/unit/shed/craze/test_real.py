@@ -12,7 +12,8 @@ from craze_shed.contract.errors import LaneError
 from craze_shed.contract.frames import HOST_REMOVED, Down, Ready, Reset, Stale
 from craze_shed.contract.settings import SetConfig, SetMode, SetModel
 from craze_shed.craze.dial import Dialer
-from craze_shed.craze.lane import CONNECTED_WAIT, CrazeLane
+from craze_shed.craze.lane import CrazeLane
+from craze_shed.craze.limits import CONNECTED
 from craze_shed.view import LaneView, LaneViewSnapshot
 from tests.unit.shed.craze.conformance import LaneStream
 from tests.unit.shed.craze.conftest import QUICK
@@ -301,4 +302,4 @@ def test_a_lane_outlives_no_way_to_its_machine(real, reader):
     with pytest.raises(LaneError) as told:
         lane.lane.send("hi")
     assert str(told.value) == "real: this way to it is closed; the prompt was not sent — try again"
-    assert time.monotonic() - begun < CONNECTED_WAIT
+    assert time.monotonic() - begun < CONNECTED

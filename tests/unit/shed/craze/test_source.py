@@ -25,7 +25,7 @@ from craze_shed.contract.frames import (
 )
 from craze_shed.contract.sessions import LaneSession
 from craze_shed.craze.connection import Deadline, Pending
-from craze_shed.craze.roster import Pace
+from craze_shed.craze.limits import Pace
 from craze_shed.craze.source import CrazeSource
 from tests.unit.shed.craze.conformance import LaneStream, SourceStream, ended
 from tests.unit.shed.craze.hosts import HUB, Host, hello, host

@@ -18,8 +18,8 @@ from craze_shed.contract.frames import (
     Stale,
 )
 from craze_shed.contract.settings import SetModel
-from craze_shed.craze.connection import NOTIFICATIONS
 from craze_shed.craze.dial import TIMED_OUT, NotReached
+from craze_shed.craze.limits import NOTIFICATIONS
 from craze_shed.reach import ReachError
 from craze_shed.view import LaneView
 from tests.unit.shed.craze.conformance import LaneStream, ended
