@@ -26,7 +26,7 @@ from craze_shed.contract.frames import SourceFrame
 from craze_shed.contract.sessions import LaneSession
 from craze_shed.craze.departures import Departures
 from craze_shed.craze.dial import Dialer
-from craze_shed.craze.driver import NO_HUB, Driver, Status
+from craze_shed.craze.driver import NO_HUB, Driver, Status, cause_of
 from craze_shed.craze.limits import GRACE, Bounds, Pace, Waits
 from craze_shed.craze.source import CrazeSource
 from craze_shed.keeper import OpenLane
@@ -185,7 +185,7 @@ class CrazeMachine:
             return self._follow()
         if found == Kind.NO_HUB and self.source.wakes.listed != listed:
             return None  # it may be older than the hub that a create has started since
-        return found
+        return cause_of(found)
 
     def _follow(self) -> str:
         """Fold the source's stream. That of our own machine goes on after an outage; any other's

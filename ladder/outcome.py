@@ -44,7 +44,6 @@ _ANY = (
     _Sign(127, "", Kind.NOT_INSTALLED),  # wins over every text
     _Sign(None, "unknown flag: --hub", Kind.TOO_OLD),
 )
-_DIALLED = _ANY
 _DIALLED_NO_START = (
     *_ANY,
     _Sign(3, "craze bridge: no hub is running", Kind.NO_HUB),
@@ -77,7 +76,7 @@ def dialled(
     it was given that flag.
     """
     said = plain(stderr)
-    kind = _kind(_DIALLED_NO_START if no_start else _DIALLED, exit, said)
+    kind = _kind(_DIALLED_NO_START if no_start else _ANY, exit, said)
     if kind:
         return _outcome(kind, exit, said)
     printed = [text for line in noise if (text := plain(line))]

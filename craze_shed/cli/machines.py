@@ -20,13 +20,6 @@ from craze_shed.lines import ABSENT, DORMANT, LIVE, OFFLINE
 from craze_shed.reach import ReachError
 from ladder.outcome import Kind
 
-# What a probe finds: the state of the machine and the cause, as a status names them.
-_STATES: Final = {
-    Kind.HUB: (LIVE, None),
-    Kind.NO_HUB: (DORMANT, None),
-    Kind.NOT_INSTALLED: (ABSENT, frames.NOT_INSTALLED),
-    Kind.TOO_OLD: (OFFLINE, frames.TOO_OLD),
-}
 _TOLD: Final = {LIVE: "a hub is running", DORMANT: "craze is installed; no hub is running"}
 
 MACHINE: Final = typer.Option(
@@ -64,6 +57,7 @@ def machines(as_json: bool = JSON) -> None:
 def _status(listed: config.Machine | config.Misnamed) -> dict[str, Any]:
     """A machine's status, as its JSON has it."""
     from craze_shed.craze.dial import Dialer
+    from craze_shed.craze.driver import Driver, cause_of
 
     if isinstance(listed, config.Misnamed):
         return {"machine": listed.name, "state": ABSENT, "cause": errors.BAD_REQUEST,
@@ -76,7 +70,12 @@ def _status(listed: config.Machine | config.Misnamed) -> dict[str, Any]:
     except ReachError as failure:
         state, cause, why = OFFLINE, frames.UNREACHABLE, str(failure)
     else:
-        state, cause = _STATES.get(found.kind, (OFFLINE, frames.UNREACHABLE))
+        driver = Driver()
+        if found.kind == Kind.HUB:
+            driver.ready()
+        else:
+            driver.found(cause_of(found.kind))
+        state, cause = driver.state, driver.cause
         why = found.text if cause else None
     return {"machine": listed.name, "reach": listed.word, "state": state, "cause": cause,
             "reason": why}  # fmt: skip

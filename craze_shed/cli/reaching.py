@@ -163,11 +163,11 @@ def _until_live(held: OpenLane, changed: Event, machine: str) -> None:
 
 def down(reason: str) -> ClientError:
     """The end of a lane, as a failure."""
-    cause = reason.removeprefix(f"{frames.START_FAILED}:")
     if reason == frames.UNKNOWN_SESSION:
         return ClientError(errors.UNKNOWN_SESSION, errors.VARIANTS[errors.UNKNOWN_SESSION])
-    if reason.startswith(frames.START_FAILED):
-        why = "" if cause == reason else f": {cause}"
+    cause = frames.why_start_failed(reason)
+    if cause is not None:
+        why = f": {cause}" if cause else ""
         return ClientError(errors.FAILED, errors.START_FAILED_TEXT + why)
     if frames.is_final(reason):
         return errors.lane_ended()

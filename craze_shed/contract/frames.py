@@ -193,9 +193,7 @@ OFFLINE_CAUSES: Final = frozenset((NOT_INSTALLED, TOO_OLD, UNREACHABLE, FAILED))
 UNKNOWN_SESSION, SESSION_CLOSED, START_FAILED = "unknown_session", "session_closed", "start_failed"
 # Those that the client says itself.
 SESSION_GONE, HUB_GONE, HOST_REMOVED = "session_gone", "hub_gone", "host_removed"
-FINAL: Final = frozenset(
-    (UNKNOWN_SESSION, SESSION_CLOSED, START_FAILED, SESSION_GONE, HUB_GONE, HOST_REMOVED)
-)
+FINAL: Final = frozenset((UNKNOWN_SESSION, SESSION_CLOSED, SESSION_GONE, HUB_GONE, HOST_REMOVED))
 
 
 def start_failed(cause: str) -> str:
@@ -203,9 +201,15 @@ def start_failed(cause: str) -> str:
     return f"{START_FAILED}:{cause}"
 
 
+def why_start_failed(reason: str) -> str | None:
+    """The cause in such a reason, "" where it gives none; None for any other reason."""
+    word, _, cause = reason.partition(":")
+    return cause if word == START_FAILED else None
+
+
 def is_final(reason: str) -> bool:
     """Whether a lane that went down for `reason` is over for good. Any other is opened again."""
-    return reason in FINAL or reason.startswith(f"{START_FAILED}:")
+    return reason in FINAL or why_start_failed(reason) is not None
 
 
 # ---- as text ----

@@ -18,7 +18,7 @@ from craze_shed.contract.approvals import (
     LaneQuestion,
     option_for,
 )
-from craze_shed.contract.errors import bad_request, failed
+from craze_shed.contract.errors import LaneError, bad_request, failed
 from craze_shed.contract.text import sanitize_line, sanitize_text
 from craze_shed.craze.values import filled, members, milliseconds, objects, text
 
@@ -279,14 +279,19 @@ def _label(question: LaneQuestion, id: Any) -> str | None:
 # ---- how one is answered ----
 
 
+def not_answerable(id: str) -> LaneError:
+    """What an answer to such an ask fails with."""
+    return failed(
+        f"craze's ask {id} is not one shed can answer"
+        " (an automatic one, or a kind it does not know)"
+    )
+
+
 def body(ask: LaneApproval, answer: answers.LaneAnswer) -> dict[str, Any]:
     """The `answer` object of `asks.answer` (lane contract 4.11). Raises LaneError."""
     kind = _ASKS.get(ask.kind)
     if kind is None:
-        raise failed(
-            f"craze's ask {ask.id} is not one shed can answer"
-            " (an automatic one, or a kind it does not know)"
-        )
+        raise not_answerable(ask.id)
     if isinstance(answer, answers.Raw):
         return _raw(answer)
     made = _BODIES[kind](ask, answer)

@@ -17,6 +17,8 @@ from craze.client.errors import Refused
 from craze.wire import envelope, json
 from craze.wire.framing import LineDecoder, TooLong
 from craze.wire.limits import CHUNK, INBOUND_LINE, OUTBOUND_LINE
+from craze_shed.contract import errors
+from craze_shed.contract.errors import LaneError
 from craze_shed.craze import limits
 from craze_shed.reach.errors import ReachError, reason
 from ladder.outcome import Noise
@@ -47,6 +49,11 @@ class TooLongToSend(ValueError):
             f"the request is {size} bytes, over craze's {INBOUND_LINE}-byte line limit;"
             " it was not sent"
         )
+
+
+def refusal(refused: Refused, cause: str | None = None) -> LaneError:
+    """craze's refusal as the contract's error; `cause` is what a start failed for."""
+    return errors.for_code(refused.code, refused.message, refused.reason, cause, number=refused.rpc)
 
 
 class Notice(NamedTuple):

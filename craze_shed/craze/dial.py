@@ -13,7 +13,7 @@ import gevent
 import ladder
 from craze import __version__
 from craze.client.errors import Refused
-from craze_shed.contract import errors
+from craze_shed.contract import errors, frames
 from craze_shed.craze import limits
 from craze_shed.craze.connection import Connection, Deadline, Ended
 from craze_shed.craze.values import filled, members
@@ -23,7 +23,7 @@ from ladder import outcome
 from ladder.outcome import Kind
 
 # Kinds of failure besides the ladder's.
-TIMED_OUT, FAILED, CLOSED = "timed_out", "failed", "closed"
+TIMED_OUT, FAILED, CLOSED = "timed_out", frames.FAILED, "closed"
 
 _UNAVAILABLE = frozenset((Kind.NOT_INSTALLED, Kind.NO_HUB, Kind.UNREACHABLE, TIMED_OUT, CLOSED))
 

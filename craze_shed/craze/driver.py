@@ -11,11 +11,29 @@ from craze_shed.contract import frames
 from craze_shed.contract.capabilities import SourceCapabilities
 from craze_shed.craze.limits import Waits
 from craze_shed.lines import ABSENT, DORMANT, LIVE, OFFLINE
+from ladder.outcome import Kind
 
 NO_HUB = "no_hub"  # the cause of an Offline: craze is there, and runs no hub
 
+# What is not reached -> its cause; of all else, that it cannot be reached.
+_CAUSES = {
+    Kind.NOT_INSTALLED: frames.NOT_INSTALLED,
+    Kind.TOO_OLD: frames.TOO_OLD,
+    Kind.NO_HUB: NO_HUB,
+    frames.FAILED: frames.FAILED,
+}
 # What was found instead of a roster and stays so for a while -> the state; all else is an outage.
 _SETTLED = {NO_HUB: DORMANT, frames.NOT_INSTALLED: ABSENT, frames.TOO_OLD: OFFLINE}
+
+
+def cause_of(kind: str) -> str:
+    """Why there is no roster, from what was found when it was looked for."""
+    return _CAUSES.get(kind, frames.UNREACHABLE)
+
+
+def state_of(cause: str) -> str:
+    """The machine's state for want of a roster."""
+    return _SETTLED.get(cause, OFFLINE)
 
 
 def is_settled(cause: str) -> bool:
@@ -58,7 +76,7 @@ class Driver:
 
     def found(self, cause: str) -> float:
         """A probe or the roster ended in this instead: the seconds to wait, unjittered."""
-        self.state = _SETTLED.get(cause, OFFLINE)
+        self.state = state_of(cause)
         self.cause = None if cause == NO_HUB else cause
         if is_settled(cause):
             self._next = self._waits.first

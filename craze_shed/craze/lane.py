@@ -30,7 +30,7 @@ from craze_shed.contract.settings import (
     SetConfig,
 )
 from craze_shed.craze import asks, limits
-from craze_shed.craze.connection import Connection, Deadline, Ended
+from craze_shed.craze.connection import Connection, Deadline, Ended, refusal
 from craze_shed.craze.dial import Dialer, Hub, NotReached
 from craze_shed.craze.fold import Fold, NoSnapshot
 from craze_shed.craze.joining import (
@@ -137,9 +137,8 @@ class CrazeLane(AgentLane, Session):
         self._row = row
 
     def ending(self, reason: str) -> None:
-        if reason in (frames.SESSION_CLOSED, frames.UNKNOWN_SESSION) or reason.startswith(
-            frames.START_FAILED
-        ):
+        closed = reason in (frames.SESSION_CLOSED, frames.UNKNOWN_SESSION)
+        if closed or frames.why_start_failed(reason) is not None:
             self._over()
 
     def _left(self, watcher: Watcher) -> None:
@@ -265,10 +264,7 @@ class CrazeLane(AgentLane, Session):
         read.book.expose({"askCards": True, "planCards": True})
         ask = read.book.read(kind, members(record.get("body")).get(kind), record.get("openedAt"))
         if ask is None:
-            raise errors.failed(
-                f"craze's ask {id} is not one shed can answer"
-                " (an automatic one, or a kind it does not know)"
-            )
+            raise asks.not_answerable(id)
         return ask.approval
 
     # ---- reads ----
@@ -337,11 +333,6 @@ class CrazeLane(AgentLane, Session):
 
 class _IndexWrite(Exception):
     """A rename that was made and could not be recorded."""
-
-
-def refusal(refused: Refused) -> LaneError:
-    """craze's refusal as the contract's error."""
-    return errors.for_code(refused.code, refused.message, refused.reason, number=refused.rpc)
 
 
 def _pending(fold: Fold) -> tuple[LaneApproval, ...]:

@@ -21,20 +21,12 @@ from craze_shed.contract.sessions import LaneSession
 from craze_shed.craze import limits, roster_rows
 from craze_shed.craze.connection import Connection, Deadline, Ended
 from craze_shed.craze.created import CreatedRows
-from craze_shed.craze.dial import FAILED, Dialer, Hub, NotReached
-from craze_shed.craze.driver import NO_HUB, is_settled
+from craze_shed.craze.dial import Dialer, Hub, NotReached
+from craze_shed.craze.driver import NO_HUB, cause_of, is_settled
 from craze_shed.craze.limits import Pace
 from craze_shed.craze.settings import KIND
 from craze_shed.craze.wakes import Wakes
-from ladder.outcome import Kind
 
-# What is not reached -> the cause that is said; of all else, that it cannot be reached.
-_CAUSES = {
-    Kind.NOT_INSTALLED: frames.NOT_INSTALLED,
-    Kind.TOO_OLD: frames.TOO_OLD,
-    Kind.NO_HUB: NO_HUB,
-    FAILED: frames.FAILED,
-}
 _OWN_END = "craze's hub is shutting down"
 LAGGED = "lagged"  # a reset's reason, whatever happens until it is sent
 
@@ -127,8 +119,7 @@ class RosterWatcher:
         try:
             hub = self._dialer.connect()
         except NotReached as failure:
-            cause = _CAUSES.get(failure.kind, frames.UNREACHABLE)
-            raise _Offline(cause, str(failure)) from None
+            raise _Offline(cause_of(failure.kind), str(failure)) from None
         self._connection = hub.connection
         try:
             while True:

@@ -32,7 +32,7 @@ from craze_shed.contract.interfaces import AgentSource
 from craze_shed.contract.publisher import Publisher, Subscription, channel
 from craze_shed.contract.sessions import LaneSession
 from craze_shed.craze import limits, roster_rows
-from craze_shed.craze.connection import Deadline, Ended
+from craze_shed.craze.connection import Deadline, Ended, refusal
 from craze_shed.craze.created import CreatedRows
 from craze_shed.craze.dial import TIMED_OUT, Dialer, Hub, NotReached
 from craze_shed.craze.lane import CrazeLane
@@ -185,7 +185,7 @@ class CrazeSource(AgentSource):
         except NotReached as failure:
             raise failure.error() from None
         except Refused as refused:
-            raise _refusal(refused) from None
+            raise refusal(refused) from None
         except (Ended, Deadline) as failure:
             raise errors.unavailable(f"{method}: {failure}") from None
         finally:
@@ -227,7 +227,7 @@ class CrazeSource(AgentSource):
                 raise _Unknown(str(failure)) from None
             raise _CannotStart(failure.error()) from None
         except Refused as refused:
-            raise _refusal(refused, refused.cause) from None
+            raise refusal(refused, refused.cause) from None
         except ValueError as failure:
             raise errors.bad_request(str(failure)) from None
         except (Ended, Deadline) as failure:
@@ -264,10 +264,6 @@ class _CannotStart(Exception):
     def __init__(self, error: LaneError) -> None:
         super().__init__(error.message)
         self.error = error
-
-
-def _refusal(refused: Refused, cause: str | None = None) -> LaneError:
-    return errors.for_code(refused.code, refused.message, refused.reason, cause, number=refused.rpc)
 
 
 def _provider(said: dict[str, Any]) -> LaneProvider:

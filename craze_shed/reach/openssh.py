@@ -15,9 +15,9 @@ from typing import NamedTuple
 from craze_shed.reach import limits
 from craze_shed.reach.child import output
 from craze_shed.reach.errors import ReachError
+from craze_shed.reach.known_hosts import SSH_PORT
 from ladder.outcome import plain
 
-SSH_PORT = 22
 _DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
 _ENVIRONMENT_S = "SSH_AUTH_SOCK"
 _TOKEN = re.compile(r"%(.)")

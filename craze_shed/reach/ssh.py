@@ -26,6 +26,7 @@ from craze_shed.reach.child import Child, Program, output
 from craze_shed.reach.connections import Connection, Connections
 from craze_shed.reach.errors import ReachError, reason
 from craze_shed.reach.interface import KEEPALIVE, Keepalive, Reach
+from craze_shed.reach.known_hosts import SSH_PORT
 
 _FAILED = 255  # the exit code of ssh's own failures
 _REFUSED = b"session request failed"  # by the server, for there are too many
@@ -73,7 +74,7 @@ class SshReach(Reach):
         self._where = [
             program,
             *(("-F", config) if config is not None else ()),
-            *(("-p", str(port)) if port not in (0, 22) else ()),
+            *(("-p", str(port)) if port not in (0, SSH_PORT) else ()),
         ]
         self._host_key = host_key
         self._alive = (
