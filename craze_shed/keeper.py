@@ -20,7 +20,8 @@ from craze_shed.contract.frames import LaneFrame
 from craze_shed.contract.interfaces import AgentLane
 from craze_shed.contract.publisher import Subscription
 from craze_shed.contract.settings import LaneSettingChange
-from craze_shed.view import Course, LaneView, LaneViewSnapshot, Next
+from craze_shed.course import Course, Next
+from craze_shed.view import LaneView, LaneViewSnapshot
 
 T = TypeVar("T")
 

@@ -1,16 +1,14 @@
 """What a reader of one lane, or of one source, sees: frames folded in the order they came.
 
-A reseed is staged and swapped in whole, so a half-seeded transcript never shows. The view itself
-never decides that a lane is over: `Course` does, for whoever holds the lane open.
+A reseed is staged and swapped in whole, so a half-seeded transcript never shows. A view never
+decides that a lane is over: `craze_shed.course` does, for whoever holds the lane open.
 """
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from craze_shed import backoff
 from craze_shed.contract import frames
 from craze_shed.contract.approvals import LaneApproval
 from craze_shed.contract.capabilities import LaneCapabilities, SourceCapabilities
@@ -19,9 +17,6 @@ from craze_shed.contract.rows import MAX_RING_MESSAGES, UNKNOWN, FeedMessage
 from craze_shed.contract.sessions import LaneSession
 from craze_shed.contract.settings import LaneSettings
 from craze_shed.menu import SlashMenu, resolve
-
-REOPEN_FIRST: Final = 0.2  # seconds before a lane that went down is opened again
-REOPEN_MAX: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,44 +192,6 @@ class LaneView:
 def _asked(approval: LaneApproval) -> tuple[bool, int, str]:
     at = approval.created_at_unix_ms
     return at is not None, at or 0, approval.id
-
-
-# ---- what becomes of a lane that is held open ----
-
-
-class Next(Enum):
-    """What the holder of a lane does after a frame."""
-
-    GO_ON = "go on"
-    REOPEN = "reopen"  # after `delay`, subscribe again
-    FINISH = "finish"  # let everything go: the lane is over for good
-
-
-class Course:
-    """Whether a lane goes on: a Down for a final reason finishes it, any other is reopened after
-    a wait that doubles until a Ready."""
-
-    __slots__ = ("_next", "delay", "finished")
-
-    def __init__(self) -> None:
-        self._next = REOPEN_FIRST
-        self.delay = 0.0  # seconds before the reopening that was decided last, unjittered
-        self.finished = False
-
-    def after(self, frame: LaneFrame) -> Next:
-        """What to do once `frame` has been folded."""
-        if self.finished:
-            return Next.FINISH
-        if isinstance(frame, frames.Ready):
-            self._next = REOPEN_FIRST
-        if not isinstance(frame, frames.Down):
-            return Next.GO_ON
-        if frames.is_final(frame.reason):
-            self.finished = True
-            return Next.FINISH
-        self.delay = self._next
-        self._next = backoff.next_delay(self._next, REOPEN_FIRST, REOPEN_MAX, worked=False)
-        return Next.REOPEN
 
 
 # ---- a source ----

@@ -1,7 +1,7 @@
 """The frames that a lane and a source stream, and the reasons that end a lane for good."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from craze.wire import json
 from craze_shed.contract import codec
@@ -234,13 +234,9 @@ def encode(frame: LaneFrame | SourceFrame) -> bytes:
 
 def decode_lane(data: bytes) -> LaneFrame:
     """The lane frame in JSON. Raises ValueError."""
-    return lane_frame(_parsed(data))
+    return lane_frame(json.parse(data))
 
 
 def decode_source(data: bytes) -> SourceFrame:
     """The source frame in JSON. Raises ValueError."""
-    return source_frame(_parsed(data))
-
-
-def _parsed(data: bytes) -> Any:
-    return json.parse(data)
+    return source_frame(json.parse(data))

@@ -45,13 +45,13 @@ from craze_shed.craze.joining import (
 from craze_shed.craze.limits import Bounds
 from craze_shed.craze.settings import KIND
 from craze_shed.craze.values import members, text
-from craze_shed.craze.watcher import Session, Watcher
+from craze_shed.craze.watcher import Watched, Watcher
 from craze_shed.reach.errors import closed
 
 T = TypeVar("T")
 
 
-class CrazeLane(AgentLane, Session):
+class CrazeLane(AgentLane, Watched):
     """The lane of a host. `row` is what the session list says of it, where it is known; `ended`
     hears once that the session is over; `spare(timeout)` gives a connection that is there already,
     if any is."""

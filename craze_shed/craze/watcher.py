@@ -7,6 +7,7 @@ bounded, and past a bound the lane goes down with the reason. Nothing here sends
 """
 
 import random
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -66,31 +67,31 @@ class Cursor(NamedTuple):
     seq: int
 
 
-class Session:
+class Watched(ABC):
     """What a lane's watchers share of it, and tell it. The lane is the one that implements this."""
 
     host_id: str
     numbered: int  # the last row that any of its watchers has numbered
 
+    @abstractmethod
     def join(self, timeout: float, *, first: bool) -> Joined:
         """A new connection to the session's host; `first` while nothing has been shown yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def attached(self, connection: Connection, session: str) -> None:
         """The verbs may use this connection from now on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def detached(self, connection: Connection) -> None:
         """… and no more."""
-        raise NotImplementedError
 
+    @abstractmethod
     def saw(self, row: LaneSession) -> None:
         """The session's row as it was last told."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ending(self, reason: str) -> None:
         """The lane is about to go down."""
-        raise NotImplementedError
 
 
 class Watcher:
@@ -98,7 +99,7 @@ class Watcher:
 
     def __init__(
         self,
-        session: Session,
+        session: Watched,
         publisher: Publisher[LaneFrame],
         *,
         cursor_given: bool = False,

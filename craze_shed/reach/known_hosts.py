@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 SSH_PORT = 22
 KNOWN, UNKNOWN, CHANGED, REVOKED = "known", "unknown", "changed", "revoked"
-_AUTHORITY, _REVOKED = "@cert-authority", "@revoked"
+_REVOKED = "@revoked"
 
 
 class PublicKey(NamedTuple):

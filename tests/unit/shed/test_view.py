@@ -13,8 +13,9 @@ from craze_shed.contract.rows import FeedMessage
 from craze_shed.contract.sessions import LaneSession
 from craze_shed.contract.settings import LaneSettings
 from craze_shed.contract.slash import SlashRow, SlashRun
+from craze_shed.course import Course, Next
 from craze_shed.menu import resolve
-from craze_shed.view import Course, LaneView, Next
+from craze_shed.view import LaneView
 
 ABLE = LaneCapabilities("craze", True, True, True, True, settings=True, stop=True)
 UNABLE = dataclasses.replace(ABLE, settings=False)
