@@ -9,7 +9,6 @@ import contextlib
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from gevent.event import Event
@@ -21,12 +20,9 @@ MAX_SOURCE_ROWS: Final = 512  # of a source's seed
 SEED_ROWS: Final = 500  # of a lane's
 
 
-class Publish(Enum):
-    """What became of a published frame."""
-
-    SENT = "sent"
-    LAGGED = "lagged"  # the channel is full: the frame was dropped
-    CLOSED = "closed"  # nobody receives any more
+class Lagged(Exception):
+    """The channel is full, and the frame was dropped. Its generation ends with that: let go of the
+    transport, `wait_drained`, back off, reseed."""
 
 
 class ReceiverGone(Exception):
@@ -86,16 +82,14 @@ class Publisher(Generic[F]):
     def __repr__(self) -> str:
         return f"<Publisher {self._channel!r}>"
 
-    def publish(self, frame: F) -> Publish:
-        """Queue `frame`, without waiting. LAGGED ends the generation at this frame: let go of the
-        transport, `wait_drained`, back off, reseed."""
+    def publish(self, frame: F) -> None:
+        """Queue `frame`, without waiting. Raises Lagged and ReceiverGone."""
         channel = self._usable()
         if channel.closed:
-            return Publish.CLOSED
+            raise ReceiverGone
         if len(channel.frames) >= channel.capacity:
-            return Publish.LAGGED
+            raise Lagged
         channel.put(frame)
-        return Publish.SENT
 
     def publish_waiting(self, frame: F) -> None:
         """Queue `frame` once there is room: for the rows right before a Down. Raises

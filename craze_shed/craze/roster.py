@@ -16,7 +16,7 @@ from craze_shed import backoff
 from craze_shed.contract import frames
 from craze_shed.contract.capabilities import SourceCapabilities
 from craze_shed.contract.frames import SourceFrame
-from craze_shed.contract.publisher import MAX_SOURCE_ROWS, Publish, Publisher, ReceiverGone
+from craze_shed.contract.publisher import MAX_SOURCE_ROWS, Lagged, Publisher, ReceiverGone
 from craze_shed.contract.sessions import LaneSession
 from craze_shed.craze import limits, roster_rows
 from craze_shed.craze.connection import Connection, Deadline, Ended
@@ -41,10 +41,6 @@ class _Offline(Exception):
 
 class _Over(Exception):
     """It is not to be tried again."""
-
-
-class _Lagged(Exception):
-    """The client has fallen behind."""
 
 
 class RosterWatcher:
@@ -93,7 +89,7 @@ class RosterWatcher:
         wait = None
         try:
             wait = self._attempt()
-        except _Lagged:
+        except Lagged:
             self._lag()
         self._pause(wait)
 
@@ -140,13 +136,13 @@ class RosterWatcher:
         rows = [self._row(one) for one in listed]
         self._created.seeded(rows, self._clock.monotonic())
         self._generation += 1
-        self._publish(frames.SourceReset(self._reason, self._generation))
+        self._publisher.publish(frames.SourceReset(self._reason, self._generation))
         self._reason = "reconnect"
         for row in rows[:MAX_SOURCE_ROWS]:
-            self._publish(frames.SourceSession(row))
-        self._publish(frames.SourceCapabilitiesFrame(capabilities(hub)))
+            self._publisher.publish(frames.SourceSession(row))
+        self._publisher.publish(frames.SourceCapabilitiesFrame(capabilities(hub)))
         cut = reply.get("truncated") is True or len(rows) > MAX_SOURCE_ROWS
-        self._publish(frames.SourceReady(self._generation, cut))
+        self._publisher.publish(frames.SourceReady(self._generation, cut))
         self._ready = True
         self._said = None
         return subscription
@@ -181,10 +177,10 @@ class RosterWatcher:
         for one in upserts:
             row = self._row(one)
             self._created.listed(row)
-            self._publish(frames.SourceSession(row))
+            self._publisher.publish(frames.SourceSession(row))
         for host_id in removes:
             self._created.gone(host_id, self._clock.monotonic())
-            self._publish(frames.SourceRemoved(host_id))
+            self._publisher.publish(frames.SourceRemoved(host_id))
 
     def _row(self, listed: Any) -> LaneSession:
         named = isinstance(listed, dict) and all(
@@ -202,7 +198,7 @@ class RosterWatcher:
         said = offline.cause, str(offline)
         if self._said != said:
             self._said = said
-            self._publish(frames.SourceOffline(str(offline), offline.cause))
+            self._publisher.publish(frames.SourceOffline(str(offline), offline.cause))
 
     def _lag(self) -> None:
         """The client has fallen behind: wait for it, with nothing held, to tell it all anew."""
@@ -211,13 +207,6 @@ class RosterWatcher:
         self._said = None
         self._ready = False  # this is a failure like any other
         self._reason = LAGGED
-
-    def _publish(self, frame: SourceFrame) -> None:
-        told = self._publisher.publish(frame)
-        if told is Publish.LAGGED:
-            raise _Lagged
-        if told is Publish.CLOSED:
-            raise ReceiverGone
 
     def _pause(self, wait: float | None) -> None:
         if wait is None:

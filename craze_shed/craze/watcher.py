@@ -21,7 +21,7 @@ from craze_shed import backoff
 from craze_shed.contract import frames, rows
 from craze_shed.contract.approvals import LaneApproval
 from craze_shed.contract.frames import LaneFrame
-from craze_shed.contract.publisher import SEED_ROWS, Publish, Publisher, ReceiverGone
+from craze_shed.contract.publisher import SEED_ROWS, Lagged, Publisher, ReceiverGone
 from craze_shed.contract.rows import FeedMessage, Ring
 from craze_shed.contract.sessions import LaneSession
 from craze_shed.contract.settings import LaneSettingChange
@@ -54,10 +54,6 @@ class _Fault(Exception):
 
 class _Replaced(Exception):
     """The host serves another session now: join it, and begin anew."""
-
-
-class _Lagged(Exception):
-    """The client has fallen behind: let go, wait for it, begin anew."""
 
 
 class Cursor(NamedTuple):
@@ -175,12 +171,12 @@ class Watcher:
         while True:
             try:
                 self._attempt()
-            except (_Lagged, Backlog):
+            except (Lagged, Backlog):
                 self._lag()
             self._pause()
 
     def _attempt(self) -> None:
-        """One connection, and what its loss comes to. Raises _Lagged and Backlog."""
+        """One connection, and what its loss comes to. Raises Lagged and Backlog."""
         try:
             self._once()
         except Backlog:
@@ -485,11 +481,7 @@ class Watcher:
         self._burst += 1
         if self._burst % limits.BURST == 0:
             gevent.sleep(0)
-        told = self._publisher.publish(frame)
-        if told is Publish.LAGGED:
-            raise _Lagged
-        if told is Publish.CLOSED:
-            raise ReceiverGone
+        self._publisher.publish(frame)
 
     def _kept(self, row: FeedMessage) -> FeedMessage:
         kept = self._ring.append(row, self._clock.now() // 1_000_000)
