@@ -5,7 +5,6 @@ sent, or craze answered, or nobody knows, and the three are told apart. Watchers
 the lane keeps what they have in common.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -119,9 +118,9 @@ class CrazeLane(AgentLane, Watched):
     # ---- what watchers tell ----
 
     def join(self, timeout: float, *, first: bool) -> Joined:
-        until = time.monotonic() + timeout
+        until = self._clock.monotonic() + timeout
         spare = self._spare(timeout) if first else None
-        left = max(until - time.monotonic(), 0.0)
+        left = max(until - self._clock.monotonic(), 0.0)
         return join(self._dialer, self.host_id, timeout=left, spare=spare)
 
     def attached(self, connection: Connection, session: str) -> None:

@@ -67,6 +67,8 @@ class Spare:
                 pass  # the next lane says why, if that is still so
             finally:
                 self._idle.set()
-            while not self._taken.wait() or self._hub is not None:
-                self._taken.clear()  # whoever asked had no time for it
+            self._taken.wait()
+            while self._hub is not None:  # whoever asked for it had no time left
+                self._taken.clear()
+                self._taken.wait()
             gevent.sleep(self._pause)
