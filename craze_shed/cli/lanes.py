@@ -111,6 +111,8 @@ def approvals(session: SESSION, machine: str = MACHINE, as_json: bool = JSON) ->
         pending = lane.approvals()
     for asked in pending if as_json else ():
         output.show_json(asked.to_wire())
+    if not (pending or as_json):
+        output.show("nothing asked")
     for line in () if as_json else text.approvals(pending):
         output.show(line)
 

@@ -210,7 +210,8 @@ def test_approvals(run, source):
     assert run("approvals", ID) == (0, f"p  permission  {PLAIN}\n    choice:a  Yes\n", "")
     assert told(run("approvals", ID, "--json")[1]) == [asked.to_wire()]
     source.lane.pending = ()
-    assert run("approvals", ID) == (0, "", "")
+    assert run("approvals", ID) == (0, "nothing asked\n", "")
+    assert run("approvals", ID, "--json") == (0, "", "")
 
 
 def test_settings(run, source):
