@@ -169,7 +169,7 @@ def test_b14_an_approval_is_answered_and_over_when_the_session_says_so(machine: 
     resolved = until(watch, lambda frame: frame["kind"] == "approval")["approval"]
     assert (resolved["id"], resolved["status"]) == (asked["id"], "resolved")
     until(watch, lambda frame: frame.get("message", {}).get("text") == "decision:opt-once")
-    assert done(machine, "approvals", id) == ""
+    assert done(machine, "approvals", id) == "nothing asked\n"
     code, _, err = ran(machine, "answer", id, asked["id"], "reject")
     assert (code, err.count("\n")) == (1, 1)
     assert done(machine, "stop", id)
